@@ -127,7 +127,7 @@ type jobResult struct {
 	Queries int64 `json:"queries"`
 	figures
 	Doubts int64 `json:"possibleDuplicates,omitempty"` // messages that may have been sent twice
-	More   bool  `json:"moreBefore,omitempty"`         // more rows may have been deleted, or more messages sent twice
+	More   bool  `json:"moreBefore,omitempty"`         // before the resume, the command may have deleted rows, or sent messages twice, that are not counted
 	job.Lines
 }
 

@@ -120,9 +120,9 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 	return all, g.Wait()
 }
 
-// settle deletes the tombstones that are no longer needed. If no tombstone of a note must wait, it returns an operation that
-// deletes the note. The column Later of a note contains the RowKey of a second note, which is due a day later. If only the head
-// is left to delete, another operation changes the second note to list only the head.
+// settle deletes the tombstones that are no longer needed. It returns an operation that deletes a note, unless a tombstone of
+// the note must wait. The column Later of a note contains the RowKey of a second note, which is due a day later. If only the
+// head is left to delete, another operation changes the second note to list only the head.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // an element is nil if a tombstone must wait, or after an error
 	var g task.Group

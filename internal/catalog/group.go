@@ -27,7 +27,7 @@ const (
 	// bulkWriters is the maximum number of concurrent writes. This number of writes keeps a laptop's connection busy, and does
 	// not overload the log's shards.
 	bulkWriters = 2 * groupWrites
-	// A write counts as one concurrent write, plus one for each weightBytes bytes of its record. The write keeps a copy of the
+	// The write of a record of n bytes counts as 1 + n/weightBytes concurrent writes, because the write keeps a copy of the
 	// record in memory for each index key and for the log.
 	weightBytes = 8 << 10
 	// maxBackground is the maximum number of answered writes that are completed in the background at the same time. If the storage

@@ -22,9 +22,9 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// A write has four stages. First, insertion, replacement or removal decides on the write. The decision depends on heads that
-// were read before. Second, commit records the write in the log. Third, apply writes the index rows. Finally, finish answers
-// the caller, and moves the entry to the changes.
+// A write has four stages. First, one of the functions insertion, replacement and removal decides on the write. The decision
+// depends on heads that were read before. Second, commit records the write in the log. Third, apply writes the index rows.
+// Finally, finish answers the caller, and moves the entry to the changes.
 
 // applyTime is the maximum time for writing index rows. Maintain writes the remaining rows.
 const applyTime = 5 * time.Minute

@@ -26,7 +26,8 @@ type Since struct {
 	Overlap time.Duration // how much earlier than Text the window begins
 }
 
-// ParseSince reads the option since, in the forms of [logtail.ParseTime]. For an empty text, it returns the zero time.
+// ParseSince parses the option "since". The text may have the forms of [logtail.ParseTime]. For an empty text, it
+// returns the zero time.
 func ParseSince(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -50,7 +51,7 @@ func (w Since) Check() error {
 	return nil
 }
 
-// changes is the window of a copy of changed rows.
+// changes describes a copy of only those rows that were written since a certain time.
 type changes struct {
 	from  time.Time   // the copy reads only rows written since this time; zero for all rows
 	began time.Time   // when the first run began, by the service's clock

@@ -113,7 +113,7 @@ func (t *Tables) resume() error {
 	return nil
 }
 
-// Repeat makes those tables pending again for which the function returns true.
+// Repeat calls the function with each table. If the function returns true, the table becomes pending again.
 func (t *Tables) Repeat(which func(table string) bool) {
 	for i, r := range t.All {
 		if which(r.Table) {

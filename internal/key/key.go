@@ -44,8 +44,8 @@ func Compare(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {
-			// a[i] and b[i] are the first bytes that differ. With one exception, bytes have the order of UTF-16: the lead bytes 0xEE and
-			// 0xEF (characters from U+E000 to U+FFFF) must sort after 0xF0 and greater bytes (characters above U+FFFF).
+			// a[i] and b[i] are the first bytes that differ. The bytes of UTF-8 sort as UTF-16 does, with one exception: the lead bytes
+			// 0xEE and 0xEF (characters from U+E000 to U+FFFF) must sort after 0xF0 and greater bytes (characters above U+FFFF).
 			return cmp.Compare(byteRank(a[i]), byteRank(b[i]))
 		}
 	}

@@ -54,7 +54,7 @@ func (c *columnTypes) addType(t storage.Type, firstRow bool) {
 	c.first = c.first || firstRow
 }
 
-// usualType returns the type that the column's texts without a type get.
+// usualType returns the type for those texts of the column that have no type of their own.
 func (c *columnTypes) usualType() storage.Type {
 	if len(c.seen) == 1 || c.first {
 		return c.seen[0]

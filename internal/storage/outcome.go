@@ -142,8 +142,8 @@ func unreachable(err error) bool {
 	return dialing(err) && !(errors.As(err, &passing) && passing.Timeout()) || errors.As(err, &certificate) || errors.As(err, &record)
 }
 
-// causeOf describes a failed try in a few words, without secrets. It returns "" if the patience ended less than a
-// second after the try began.
+// causeOf describes a failed try in a few words, without secrets. For a try that was abandoned in its first
+// second, it returns "".
 func (x *exchange) causeOf(resp *http.Response, err error) string {
 	var op *net.OpError
 	var given noAnswer

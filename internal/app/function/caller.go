@@ -67,8 +67,8 @@ func pastHost(r *http.Request) bool {
 	return hasHeader(r, "Origin", "Sec-Fetch-Site") && !hasHeader(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
 }
 
-// withoutPreflight reports whether the request has no Content-Type, or one that forms use. A browser sends such a request
-// from any page without a preflight. (WHATWG Fetch, "CORS-safelisted request-header")
+// withoutPreflight reports whether the request has no Content-Type, or a Content-Type of HTML forms. A browser sends such
+// a request from any page without a preflight. (WHATWG Fetch, "CORS-safelisted request-header")
 func withoutPreflight(r *http.Request) bool {
 	return slices.Contains([]string{"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"}, mediaType(r))
 }

@@ -43,14 +43,14 @@ const (
 	// bodyTime is the maximum time in which a body may arrive. answerTime is the time for writing the answer, after the time for handling the request.
 	bodyTime   = 150 * time.Second
 	answerTime = 20 * time.Second
-	// An answer that is ready early waits for the rest of the request's body: for at most restTime, or until maxRest
-	// bytes of the body have arrived.
+	// If an answer is ready before the request's body has arrived, the answer waits for the rest of the body: for at
+	// most restTime, or until maxRest bytes of the body have arrived.
 	restTime = 10 * time.Second
 	maxRest  = 100 << 20 // the host's limit
 )
 
-// withLimits limits the size of a request's body and the time of its handling. A request that may write continues after the client disconnects.
-// Otherwise a recovery might have to complete the write.
+// withLimits limits the size of a request's body and the time of its handling. A request that may write continues after the client disconnects,
+// so that no recovery has to complete the write.
 func withLimits(bytes int64, t time.Duration, next http.Handler) http.Handler {
 	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		ctx := r.Context()

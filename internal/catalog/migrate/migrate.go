@@ -217,7 +217,8 @@ type migrator struct {
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// contents describes the rows of another program, by identity. After the survey, only the field taken changes.
+	// contents describes the rows of another program, by identity. Once the method survey has filled contents,
+	// only the field content.taken changes.
 	contents map[index.IdentityHash]content
 }
 

@@ -57,7 +57,7 @@ func (w Write) HasRowAt(at key.Key) bool {
 	return at.Row == w.Row && slices.Contains(w.Partitions, index.PartitionKey(at.Partition))
 }
 
-// FormerIdentity is a former identity of a record, and the record's last version there.
+// FormerIdentity is a former identity of a record, and the last version that the record had with this identity.
 type FormerIdentity struct {
 	Identity index.IdentityHash `json:"identity"`
 	Version  int64              `json:"version"`

@@ -38,7 +38,7 @@ func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bid
 type PlainWriter struct {
 	to io.Writer
 
-	mu  sync.Mutex // guards the field cut, and the order of writes
+	mu  sync.Mutex // guards the field below, and the order of writes
 	cut []byte     // the start of an incomplete character
 }
 

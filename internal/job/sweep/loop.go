@@ -22,7 +22,7 @@ const (
 )
 
 // run is one process's part of a sweep, from its start or a resume to its end. It makes the plan's queries and does the units, as many at a time as
-// the pacer allows. Tasks in other goroutines use some of the fields. Only the goroutine of loop uses the rest.
+// the pacer allows. Tasks in other goroutines use some of the fields. The other fields are only for the goroutine that runs the method loop.
 type run struct {
 	scan    Spec
 	options Options
@@ -265,8 +265,8 @@ func (r *run) steal() {
 	}
 	least := 0.0
 	if r.inOrder && !r.scan.partitions || r.state.comparison != nil {
-		// In table order, pages wait long for their turn, and a comparison makes two queries for each page. So in both cases, stealing from a range of
-		// less than a page gains nothing.
+		// Here, stealing from a range of less than a page gains nothing: in table order, pages wait long for their turn, and in a comparison, each
+		// page takes two queries.
 		least = float64(r.scan.PageRows)
 	}
 	idle := r.pacer.source.freeRequests(r.state.frontier.reads)

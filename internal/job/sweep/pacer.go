@@ -68,8 +68,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// freeRequests returns how many more requests may be started. Requests that wait to be sent again do not count, up to a quarter of the limit. So if
-// many requests wait, the service gets no further requests.
+// freeRequests returns how many more requests may be started. A begun request that waits to be sent again does not count. This exception is limited
+// to a quarter of the limit, so if many requests wait, the service gets no further requests.
 func (s *side) freeRequests(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
@@ -158,8 +158,9 @@ func (p *pacer) heldBytes(f *frontier) int64 {
 	return bytes
 }
 
-// returnUnused releases the memory that the sweep does not hold. The budget does not count bytes beyond the sweep's room. The garbage collector's
-// limit allows for twice the room. If the sweep holds more than twice the room, p.over raises the collector's limit by the difference.
+// returnUnused releases the memory that the sweep does not hold. If the sweep holds more than [Options.Room], the budget does not count the
+// further bytes. The garbage collector's limit allows for twice the room. If the sweep holds more than twice the room, p.over raises the
+// collector's limit by the difference.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.heldBytes(f)
 	p.part.Keep(bytes)

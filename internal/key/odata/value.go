@@ -142,8 +142,8 @@ func KeepsTime(text string) bool {
 	return len(strings.TrimRight(digits, "0")) <= 7
 }
 
-// KeepsNumber reports whether a Double can store the number in the text. If the nearest Double is rounded to as many digits as
-// the text has, it must equal the text.
+// KeepsNumber reports whether a Double can store the number in the text. It rounds the nearest Double to as many digits as the
+// text has, and reports whether the result equals the number in the text.
 func KeepsNumber(text string) bool {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {

@@ -130,8 +130,8 @@ func eachField(b []byte, fn func(name, value []byte)) (body []byte) {
 	return b
 }
 
-// parseBatchPart parses a request in HTTP form. Some clients send the Content-ID in the part's header, others in the
-// request's header.
+// parseBatchPart parses a request in HTTP form. Some clients send the Content-ID in the header of the part, and some
+// clients send it in the header of the request.
 func parseBatchPart(content []byte, contentID string) (p batchPart, err error) {
 	line, rest := cutLine(content)
 	verb, target, ok := bytes.Cut(line, []byte(" "))

@@ -58,7 +58,7 @@ func (v invocation) withProcess(ctx context.Context, fn func(ctx context.Context
 		}
 		err = cause
 	}
-	left := errors.Is(err, context.Canceled) // if ctx has not ended, the client disconnected
+	left := errors.Is(err, context.Canceled) // ctx was canceled, or the client disconnected
 	if err != nil && ctx.Err() == nil && !left || errTimeout != nil && err == errTimeout {
 		log.Error().Err(err).Msg("the invocation failed")
 	}

@@ -19,7 +19,7 @@ import (
 // maxRowBytes is the maximum number of bytes of a row's values.
 const maxRowBytes = 1 << 20
 
-// typeSuffix is the end of the name of a member that contains a property's type.
+// typeSuffix is the end of a member's name if the member contains a property's type.
 const typeSuffix = "@odata.type"
 
 type row struct {

@@ -113,7 +113,7 @@ func (l Processes) ForgetHeartbeat(ctx context.Context, b Heartbeat) error {
 }
 
 // The partition "maintain" has two rows. The row "last" describes Maintain's last run: Poison is the number of messages
-// in the poison queues, and Error the run's error. The row "look" contains the last observation of steps that may be
+// in the poison queues, and Error is the run's error. The row "look" contains the last observation of steps that may be
 // lost. It has the property Version, and data properties (see data.go) with an [Observation] as JSON.
 const (
 	maintainPartition     = "maintain"

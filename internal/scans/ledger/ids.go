@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/key"
 )
 
-// ScanID is the id of a scan, and the key of its partition. It begins with inverted ticks, so lists are newest first. A
-// member's id begins with its group's id, and a verification's id with the id of the verified scan.
+// ScanID is the id of a scan, and the key of its partition. It begins with inverted ticks, so lists are newest first.
+// The id of a member begins with the id of its group. The id of a verification begins with the id of the verified scan.
 type ScanID string
 
 // verificationSuffix ends the id of a verification.

@@ -97,9 +97,9 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 	return old, err
 }
 
-// Remove removes a scan that ended at least age ago. It removes the scan's own row first, so that no process can
-// continue the scan. Then it removes the members if the scan is a group. The scan stays listed until all its rows are
-// gone. Remove makes at most about limit transactions, and returns their number.
+// Remove removes a scan if the duration age has passed since the scan's end. It removes the scan's own row first, so
+// that no process can continue the scan. Then it removes the members if the scan is a group. The scan stays listed
+// until all its rows are gone. Remove makes at most about limit transactions, and returns their number.
 func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.Duration, limit int) (made int, err error) {
 	what := "remove scan " + string(id)
 	s, err := l.Scan(ctx, id)

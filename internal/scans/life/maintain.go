@@ -74,8 +74,8 @@ func (u *Upkeep) Maintain(ctx context.Context) error {
 	return errors.Join(errs, u.startRequested(ctx), u.sendLost(ctx, running), u.tidyEnded(ctx), u.removeOld(ctx))
 }
 
-// sendLost resends the messages of lost steps of running scans. If the previous run of Maintain died after its first
-// observation, sendLost's first observation serves as the second observation of that run.
+// sendLost resends the messages of lost steps of running scans. If the previous run of Maintain died between its two
+// observations, the first observation of sendLost replaces the missing second one.
 func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	suspects, before, errs := u.observe(ctx, running, nil)
 	suspects, err := u.continueFromLast(ctx, suspects, before)

@@ -156,7 +156,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 		if next.rows, err = r.into.add(ctx, *f.step, page.Date, rows); err != nil {
 			return err
 		}
-		if next.rows == nil && n == 1 { // the work does not hold the page
+		if next.rows == nil && n == 1 { // no rows of the page are held, so only the work itself uses memory
 			uses := r.into.uses()
 			if !o.options.Memory.SetUsed(used + uses - r.uses) {
 				return memory.ErrFull

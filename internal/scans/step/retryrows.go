@@ -112,8 +112,8 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	case !all:
 		lacking = int64(len(was.Rows) - meant)
 	}
-	// Rows that fail again are not gone. If the list of failed rows is incomplete, the number lacking may include other
-	// rows, so it is limited.
+	// Rows that fail again are not gone. If the list of failed rows is incomplete, lacking may also count rows that did
+	// not fail, so Gone is limited.
 	done.Gone = min(lacking, was.Failed-done.Failed)
 	if all || o.Deletes() {
 		done.Written = was.Failed - done.Failed - done.Gone
@@ -164,7 +164,7 @@ func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int
 }
 
 // keptOf returns the pages from which failed rows were read. If the failed rows do not have keys of the source, their
-// pages are unknown. In this case, the caller sets all, and keptOf returns all pages.
+// pages are unknown. In this case, the argument all must be true, and keptOf returns all pages.
 func (s *readResult) keptOf(failed []action.Failure, all bool) scans.KeptRows {
 	var r scans.KeptRows
 	for _, e := range s.ends {

@@ -56,8 +56,8 @@ func (st *strand) divide(g *gauge, cuts []string) {
 }
 
 // leastCredit returns the number of cuts that a piece may make without earned credit: one cut, or up to five cuts if the piece is expected to be
-// long. A long piece delays the whole scan, but has seldom earned enough cuts. The result is one in a partition that is not very long. The result is
-// also one after cuts in levels without known siblings (see [trail]), because such cuts often make empty pieces.
+// long. A long piece delays the whole scan, but has seldom earned enough cuts. In a partition that is not very long, the result is 1. After cuts in
+// levels without known siblings (see [trail]), the result is also 1, because such cuts often make empty pieces.
 func (st strand) leastCredit() float64 {
 	const most, long, longPartition = 5, 4.0, 12.0 // most is in cuts; long and longPartition are in pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {

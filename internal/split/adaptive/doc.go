@@ -63,8 +63,8 @@
 // # In one process
 //
 // Workers that share memory send no messages. Each worker reads a [Piece], page by page. A worker without a piece takes a part of the unread keys of
-// another piece. The new piece is called the thief, and the other piece its victim. A wrong cut costs one query and delays no other work, so credit
-// is not needed. Letters and forks are learned from all pages together, but each piece has its own trail.
+// another piece. The new piece is called the thief, and the other piece is called its victim. A wrong cut costs one query and delays no other work,
+// so credit is not needed. Letters and forks are learned from all pages together, but each piece has its own trail.
 //
 // Each piece in which at least a quarter of a page is expected gets one thief before any piece gets a second thief. The largest pieces get the most
 // thieves. If a thief finds no rows, its victim gets fewer new thieves, and the estimate for the victim's blind levels falls. If a piece has read n

@@ -25,7 +25,7 @@ type stretch struct {
 }
 
 const (
-	tooSmall = 1e-14 // share of a level that float64 cannot distinguish from nothing
+	tooSmall = 1e-14 // float64 cannot distinguish a smaller share of a level from 0
 	narrow   = 1e-4  // minimum share of a position for each character
 	rare     = 0.1   // the other characters' part of a position at which the last key read has a separator
 )

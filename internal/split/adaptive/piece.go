@@ -54,7 +54,7 @@ func (s *Piece) Range() key.Range {
 	return r
 }
 
-// upTo returns an open bound at a key. If the key is another key followed by \x00, upTo returns a closed bound at the other key, because that bound
+// upTo returns an open bound at a key. No key lies between a key k and the key k\x00. So for k\x00, upTo returns a closed bound at k, which
 // contains no control character.
 func upTo(end string) *key.Bound {
 	if k, ok := strings.CutSuffix(end, "\x00"); ok {

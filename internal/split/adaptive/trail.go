@@ -16,7 +16,8 @@ type trail struct {
 	Tries int `json:"tries,omitempty"`
 }
 
-// level records how many pages of siblings were read at a depth, and how wide a part of the level they cover.
+// level records how many pages of siblings were read at a depth, and the width of the part of the level that
+// these pages cover.
 type level struct {
 	depth        int
 	pages, width float64

@@ -16,7 +16,7 @@
 // partition answered rows while it throttled. The limit grows by 3 % in each second in which the partition is busy and
 // refuses less than a twentieth of the requests. After every ten measurements without throttling, this growth doubles,
 // up to 48 %. With one row per request, the limit rises from 10 to 200 rows per second in a minute. With a hundred
-// rows per request, this takes ten minutes.
+// rows per request, the same rise takes ten minutes.
 //
 // Several processes may use a partition without knowledge of each other. The rules have one known weakness: a partition that refuses a tenth of all
 // requests at any load is slowed down to 10 rows per second. Any rule without this weakness would let one process use up the rate of all other
@@ -47,11 +47,11 @@ const (
 	longest        = time.Second // a measurement ends after this time at the latest
 	tolerated      = 1.25        // a trial begins if the share of refusals clearly exceeds the floor times this factor; see deviations
 	deviations     = 3           // an excess of refusals counts as chance up to this number of standard deviations
-	crowded        = 0.3         // a larger share lowers the limit without a trial
+	crowded        = 0.3         // a greater share of refusals lowers the limit without a trial
 	fallen         = 0.4         // a trial finds a limit if the share of refusals falls by at least this fraction
 	spared         = 0.75        // a trial also finds a limit if the smaller load gets more than this fraction of the earlier answers
 	enoughRefusals = 10          // if the share of refusals does not change, a trial is long enough for this number of refusals
-	high           = 0.05        // a larger share counts as the floor only after a second trial
+	high           = 0.05        // a greater share of refusals counts as the floor only after a second trial
 )
 
 // Pace adjusts the number of requests to make concurrently. Make it with [New].

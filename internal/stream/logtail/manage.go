@@ -141,7 +141,7 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 	if err != nil { // a repetition will return the number of events that the repetition itself deletes
 		zerolog.Ctx(ctx).Warn().Err(err).Str("stream", stream).Msg("the answer to a deletion was not stored; a repetition of the request will delete all events that exist at that time")
 	}
-	done.Repeated = done.Repeated || err == nil && !kept // a repetition was faster, and recorded its answer
+	done.Repeated = done.Repeated || err == nil && !kept // not kept: a repetition was faster, and its answer is recorded
 	return done, nil
 }
 

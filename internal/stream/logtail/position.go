@@ -34,7 +34,8 @@ const (
 	// maxGroups is the maximum number of groups. About 30 groups are enough for 100,000 rows that were written up to
 	// readUntil. More groups are needed if late rows appear between most groups.
 	maxGroups = 90
-	// maxLength is greater than the length in characters of any position: 31 for each group, and 120 for the rest.
+	// maxLength is greater than the number of characters of any position. A position has at most 31 characters for
+	// each group, and 120 others.
 	maxLength = 3000
 )
 
@@ -140,7 +141,7 @@ func parsePosition(text string) (position, error) {
 
 var errNoPosition = problem.Invalidf("after", "must be now, a time such as 2026-02-03T04:05:06Z, a date, a duration before now such as 15m, an id, or the value of next in an answer")
 
-// arrival is a row that was read, with its place. given is true if the follower has received it.
+// arrival is a row that was read, and the row's place. given is true if the follower has received the row.
 type arrival struct {
 	place
 	partition string
@@ -162,7 +163,7 @@ func (a arrival) bytes() int {
 // position. After maxSingle such groups, dueRows ends, and a later call returns the other rows.
 func dueRows(rows []arrival, readUntil ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
-		singles := 0 // number of groups with rows that were written after readUntil
+		singles := 0 // number of groups that are newer than readUntil
 		for i, a := range rows {
 			if a.given && a.written > readUntil && (i == 0 || rows[i-1].written != a.written) {
 				singles++

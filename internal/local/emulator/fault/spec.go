@@ -36,8 +36,8 @@
 //	deletion=D                   for this time, uses of the name of a deleted table, queue
 //	                             or container get TableBeingDeleted or a similar error
 //
-// Every rule accepts options that restrict it: on=KIND,KIND… (see [Kinds]), table=NAME, queue=NAME, and times=N for only the
-// first N requests of every identity.
+// Every rule accepts options that restrict it: on=KIND,KIND… (see [Kinds]), table=NAME, queue=NAME, and times=N, which
+// restricts the rule to the first N requests with the same identity.
 package fault
 
 import (
