@@ -57,7 +57,7 @@ func (r *call) work(style progress.Style, files ...string) {
 	}
 }
 
-// print prints a result, as JSON of v or as the text. For one of many tables, it adds the result to the summary instead.
+// print prints v as JSON, or prints the text. If the call is for one of many tables, print only adds v to the summary.
 func (r *call) print(asJSON bool, v any, text string, args ...any) error {
 	switch {
 	case r.part != nil:

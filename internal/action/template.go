@@ -26,10 +26,10 @@ const maxWork = 2 << 20
 // bytes of text.
 type Template struct{ parsed *template.Template }
 
-// ParseTemplate parses a message's template, in the syntax of text/template without range, template and block.
-// {{.PartitionKey}} and {{.Name}} write a property's text. {{json .Name}} writes a property's JSON. {{json .}} writes the
-// whole row as JSON with type annotations. A property that the row lacks is an error. {{with index . "Name"}}…{{end}} avoids
-// this error.
+// ParseTemplate parses a message's template, in the syntax of text/template, but without the actions {{range}},
+// {{template}} and {{block}}. {{.PartitionKey}} and {{.Name}} write a property's text. {{json .Name}} writes a
+// property's JSON. {{json .}} writes the whole row as JSON with type annotations. A property that the row lacks is an
+// error. {{with index . "Name"}}…{{end}} avoids this error.
 func ParseTemplate(text string) (*Template, error) {
 	if secret.In(text) {
 		return nil, errors.New("seems to contain a key, a signature or a token; remove it, because others can read stored templates and messages. The program that reads the messages must get the secret in another way")

@@ -78,7 +78,7 @@ func (s *Sync) mayDelete(found verify.Result) error {
 type SyncPlan struct {
 	Create int64 `json:"create,omitempty"` // tables to create
 	verify.PlanCounts
-	Failed int64 `json:"failed,omitempty"` // tables that could not be compared, which the other counts do not include
+	Failed int64 `json:"failed,omitempty"` // tables that could not be compared; the other counts leave these tables out
 	rows   *verify.Plan
 }
 

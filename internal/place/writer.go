@@ -128,12 +128,12 @@ func (w *Writer) putClaim(ctx context.Context, begun bool) error {
 	return err
 }
 
-// ClaimOf returns the claim of an export, complete or not.
+// ClaimOf returns the claim of a complete or incomplete export.
 func ClaimOf(ctx context.Context, o Objects) (Claim, error) {
 	return claimOf(ctx, o, ClaimName, format)
 }
 
-// TablesClaimOf returns the claim of an export of many tables, complete or not.
+// TablesClaimOf returns the claim of a complete or incomplete export of many tables.
 func TablesClaimOf(ctx context.Context, o Objects) (Claim, error) {
 	return claimOf(ctx, o, tablesClaimName, tablesFormat)
 }

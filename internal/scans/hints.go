@@ -97,8 +97,8 @@ func (o *RunnableScan) Use(packed []byte) error {
 	return nil
 }
 
-// ownHints makes o use the hints that are stored with the scan. The scan's steps refer to them, so for hints of a newer
-// version, the error is [problem.Stale].
+// ownHints makes o use the hints that are stored with the scan. The scan's steps refer to these hints. So if the hints
+// have a newer version, the steps must not run here, and the error is [problem.Stale].
 func (ss *Scans) ownHints(ctx context.Context, id ledger.ScanID, o *RunnableScan) error {
 	packed, err := ss.Ledger.Hints(ctx, id)
 	if err != nil {

@@ -307,7 +307,7 @@ func (r *rowReader) readRow() bool {
 	return true
 }
 
-// appendMember appends a member and a comma to out. The member was read last.
+// appendMember appends the member that was read last, and a comma, to out.
 func (r *rowReader) appendMember(name, text []byte) {
 	if n := len(name) + 1 + len(text); &name[0] == &r.in[r.at-n] { // there is no white space between name and text
 		r.out = append(append(r.out, r.in[r.at-n:r.at]...), ',')

@@ -77,7 +77,7 @@ func (g *Gate) Err() error {
 	return err
 }
 
-// state returns Err's result, a channel that is closed when the current attempt ends, and whether a person must act.
+// state returns the result of Err as err. The channel changed is closed when the current attempt ends. If a person must act, act is true.
 func (g *Gate) state() (changed <-chan struct{}, act bool, err error) {
 	if g == nil {
 		return nil, false, nil

@@ -42,7 +42,7 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 	app.Gates.Own = behind("scans and the event log", func(ctx context.Context) error {
 		return storageError(storage.HostConnection, errors.Join(app.Engine.TryPrepare(ctx), app.Log.TryPrepare(ctx)))
 	})
-	go func() { // advances the schedules, because the timer may have stopped; ends afterwards, or when ctx ends
+	go func() { // advances the schedules once, because the timer may have stopped. The goroutine then ends. It also ends when ctx ends
 		err := app.Gates.Own.Wait(ctx)
 		if err == nil {
 			err = task.Do(func() error { return app.Engine.AdvanceSchedules(ctx, true) })

@@ -14,7 +14,7 @@ var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9
 
 // Number returns the text that represents a number in keys. All spellings of a number have the same text: 3.10 and 31e-1 become
 // 3.1, and 7.0 becomes 7. Whole numbers within 64 bits are written in full. Any other number becomes the shortest text that
-// denotes the same Double, such as 1e+21 or 1.5e-7. The text has the form of JavaScript and RFC 8785. If the text is not a
+// denotes the same Double, such as 1e+21 or 1.5e-7. JavaScript and RFC 8785 write numbers in the same form. If the text is not a
 // number, or lies beyond the range of a Double, ok is false.
 func Number(text string) (canonical string, ok bool) {
 	if !jsonNumber.MatchString(text) {

@@ -158,8 +158,8 @@ func (w Window) intervals() []interval {
 		return all
 	}
 	for i := range w.to {
-		// The window contains each sort value that is a prefix of rowTo. But the RowKeys of this value may sort after rowTo, because
-		// they have ":" or "!" after the value.
+		// The window contains each sort value that is a prefix of w.to. But a RowKey has ":" or "!" after its sort value, so the
+		// RowKeys of such a sort value may sort after w.to.
 		if start := w.to[:i]; i > 0 && !before(start, w.from) {
 			stem := rowStem(start)
 			all = append(all, interval{stem, behind(stem)})

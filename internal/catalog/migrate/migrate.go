@@ -20,8 +20,8 @@
 //
 // Stop the published program before the migration. If it writes during the migration, no entry in its log is lost. The
 // migration carries out all entries after a mark in the partition "left", even if the program has moved the checkpoint. But
-// rows that the program writes may replace our rows. Another run takes these rows over, or reports that package check must
-// restore our rows.
+// rows that the program writes may replace our rows. The next run takes over the program's rows, or reports that package check
+// must restore ours.
 package migrate
 
 import (

@@ -249,7 +249,8 @@ func (r *run) dispatch() {
 			r.steal()
 			s, isFirst = f.nextRead(p.readable())
 		}
-		// Even without room, one page may be read, and also the first step's page, because all other pages may wait for it.
+		// Without room, a page is read only if no other page is held or being read. The first step's page is an exception, because all other pages
+		// may wait for it.
 		if s == nil || !room && !isFirst && f.bytes+f.reads > 0 || !p.source.pool.take() {
 			break
 		}
@@ -270,7 +271,7 @@ func (r *run) steal() {
 		least = float64(r.scan.PageRows)
 	}
 	idle := r.pacer.source.freeRequests(r.state.frontier.reads)
-	if r.options.MaxRows > 0 { // queries of stolen ranges reserve a share of the limit until their pages arrive, although these pages are often empty
+	if r.options.MaxRows > 0 { // few thieves: each query uses a part of the limit until its page arrives, and a thief's page is often empty
 		took := r.pacer.source.took.Seconds()
 		use := float64(r.options.MaxRows/r.options.Share.sweepCount()) * took / max(1, r.reads.Expects(r.scan.PageRows))
 		idle = min(idle, 1+int(2*use)-r.state.frontier.reads)

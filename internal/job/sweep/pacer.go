@@ -30,7 +30,7 @@ type pacer struct {
 
 	inOrder       bool         // pages are processed in table order, so they wait in memory for their turn
 	part          *memory.Part // the sweep's part of the process's memory; nil before the first page
-	over          memory.Held  // the bytes that the sweep holds, minus twice its room; 0 if negative
+	over          memory.Held  // the bytes that the sweep holds beyond twice [Options.Room]; 0 if there are none
 	page, largest int          // the expected size of a page, and the size of the largest page so far, in bytes
 	units         int          // the number of units of the last page that had rows
 }
@@ -126,7 +126,7 @@ func (p *pacer) limit() int {
 }
 
 // enoughRead reports whether the rows that were read keep the target busy while two more pages are read. If they do, the sweep makes no queries for
-// now, because unfinished rows must be read again if the process dies.
+// now. Rows that are read early may be unfinished when the process dies, and must then be read again.
 func (p *pacer) enoughRead(f *frontier) bool {
 	if p.inOrder || p.target.took == 0 { // in table order, only one unit runs at a time
 		return false
@@ -143,7 +143,7 @@ func (p *pacer) hasRoom(f *frontier) (ok bool) {
 	if bytes > p.options.Room() {
 		return false
 	}
-	if p.part == nil { // a part of at most memory.Small bytes could not grow
+	if p.part == nil { // takes more than memory.Small bytes, because a smaller part could not grow
 		p.part, ok = p.options.Memory.TryTake(max(bytes, memory.Small+1))
 		return ok
 	}

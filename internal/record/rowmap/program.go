@@ -146,7 +146,7 @@ func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 		return g.guardCall(t.Func, does)
 	case t.Str != nil && t.Str.Queries != nil:
 		for i, q := range t.Str.Queries {
-			if q.Term.Str == nil { // the query is an inserted value, and not a part of the text itself
+			if q.Term.Str == nil { // the query inserts a value; literal parts of the text have a Str
 				t.Str.Queries[i] = inParentheses(checked(q))
 			}
 		}
@@ -157,7 +157,7 @@ func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 	return nil
 }
 
-// guardCall returns the call of a function with a guard. If the call needs no guard, it returns nil.
+// guardCall returns a guarded call of the function, or nil if the call needs no guard or is refused.
 func (g *guard) guardCall(f *gojq.Func, does *gojq.Query) *gojq.Query {
 	switch {
 	case slices.Contains(impure, f.Name):

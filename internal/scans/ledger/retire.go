@@ -20,8 +20,8 @@ type EndedScan struct {
 	etag string
 }
 
-// SettleTime is longer than an invocation, which takes at most ten minutes. So this time after a scan's end, none of
-// the scan's steps still runs.
+// SettleTime is longer than an invocation, which takes at most ten minutes. So if a scan ended at least SettleTime ago,
+// none of its steps still runs.
 const SettleTime = 15 * time.Minute
 
 // Ended returns up to a thousand ended scans that have not been tidied up, newest first, and whether there are more.
@@ -99,7 +99,8 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 
 // Remove removes a scan if the duration age has passed since the scan's end. It removes the scan's own row first, so
 // that no process can continue the scan. Then it removes the members if the scan is a group. The scan stays listed
-// until all its rows are gone. Remove makes at most about limit transactions, and returns their number.
+// until all its rows are gone. The argument limit is the approximate maximum number of transactions. The result made is
+// their number.
 func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.Duration, limit int) (made int, err error) {
 	what := "remove scan " + string(id)
 	s, err := l.Scan(ctx, id)

@@ -112,8 +112,8 @@ func (l Requests) RefuseStart(ctx context.Context, a StartRequest, reason string
 	return unlessOvertaken(l.write(ctx, "refuse scan "+string(a.ID), refused))
 }
 
-// DropStartRequest removes the request a. If a is refused, it is removed only if its row has not changed since a was
-// read. If a is not refused, it is removed even if another process has since refused or repeated it. A request of
+// DropStartRequest removes a request. A refused request is removed only if its row has not changed since the request
+// was read. Any other request is removed even if another process has since refused or repeated it. A newer request of
 // another kind or for another attempt stays.
 func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	for {

@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// emptyTries is the maximum number of queries of [Ledger.Finish]. After an empty page with a token, it makes its query
-// again.
+// emptyTries is the maximum number of queries for pending steps in [Ledger.Finish]. After an empty page with a token,
+// the query is made again.
 const emptyTries = 5
 
 // Finish ends the scan if it is running and no step is pending, and reports whether this call ended it. A scan with

@@ -66,8 +66,8 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 	return true, nil
 }
 
-// tidyEnded handles the next page of the list of ended scans. It lists the final figures of canceled and failed scans,
-// and folds done rows.
+// tidyEnded handles the next page of the list of ended scans. It adds the final figures of canceled and failed scans to
+// the list of all scans, and folds done rows.
 func (u *Upkeep) tidyEnded(ctx context.Context) error {
 	behind := ledger.ScanID("")
 	if last := u.tidied.Load(); last != nil {

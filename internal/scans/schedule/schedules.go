@@ -232,7 +232,8 @@ func (sd *Scheduler) save(ctx context.Context, r *scheduleRow) (ours bool, err e
 const advanceTries = 3
 
 // AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. Timers may fail, so calls
-// to the app also make it run. If prune is true, it also deletes a limited number of blobs of outdated backups.
+// to the app also run AdvanceSchedules. If prune is true, it also deletes a limited number of blobs of outdated
+// backups.
 func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 	for try := 1; ; try++ {
 		overtaken, err := sd.advanceAll(ctx, prune)

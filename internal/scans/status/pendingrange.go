@@ -14,7 +14,7 @@ type pendingRange struct {
 	low        key.Key
 	high       *key.Key // the first key after the range; nil at the table's end
 	partlyRead bool     // some pages have been read
-	last       bool     // one page, whose last key is high
+	last       bool     // the range is one page, and high is the page's last key
 	launches   bool     // the step creates steps beyond its range, at keys from the hints
 	state      string   // as shown
 }

@@ -176,7 +176,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 // step.
 func (r *reading) result(m scans.Message) readResult {
 	s := readResult{queries: int64(r.queries)}
-	gap := true // a step that was not run separates the next rows from the last ones
+	gap := true // the next rows begin a new span: they are the first rows, or follow a step that was not run
 	for _, f := range r.found {
 		switch {
 		case f.step != nil:
@@ -270,9 +270,10 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 	return q
 }
 
-// The children of an invocation wait for its writes. So beyond ownTransactions transactions, CopyRows writes the rows.
-// A span that is handed over costs about rereadRequests requests: for the message, for the step, and for reading the
-// rows again. So the invocation itself writes each span of at most rereadRequests transactions.
+// The children of an invocation wait for its writes. So an invocation makes only ownTransactions transactions itself,
+// and CopyRows writes the other rows. A span that is handed over costs about rereadRequests requests: for the message,
+// for the step, and for reading the rows again. So the invocation also writes each span of at most rereadRequests
+// transactions.
 const (
 	ownTransactions = 200
 	rereadRequests  = 7

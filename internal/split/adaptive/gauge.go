@@ -27,7 +27,7 @@ type stretch struct {
 const (
 	tooSmall = 1e-14 // float64 cannot distinguish a smaller share of a level from 0
 	narrow   = 1e-4  // minimum share of a position for each character
-	rare     = 0.1   // the other characters' part of a position at which the last key read has a separator
+	rare     = 0.1   // if the last key read has a separator at a position: the share of all other characters in this position
 )
 
 func newGauge(a alphabet, here string, end *string) *gauge {

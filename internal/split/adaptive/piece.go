@@ -18,7 +18,7 @@ type Piece struct {
 	within   bool    // the piece's keys are in the partition that the victim was reading
 	believed float64 // the number of pages that was expected when the piece was cut
 
-	misses float64 // how many consecutive pieces that were cut from this one had no rows
+	misses float64 // number of pieces without rows that were cut from this one since such a piece last had rows
 	since  int     // pages read since a piece that was cut from this one last had rows
 	robbed int     // number of pieces cut from this one since its last page
 	streak int     // how many pages, counted back from the last page read, lay in one partition

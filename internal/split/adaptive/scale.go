@@ -59,8 +59,8 @@ type ruler struct {
 
 // newRuler returns the ruler of an alphabet for the keys from the last key read (here) to the end, or to the last possible key if end is nil.
 // newRuler adds digits and letters to the learned characters, because any key may contain them. Unknown characters get weight only at the position
-// where the last key and the end differ. If one of these two keys has a character beyond ASCII there, the unknown characters get half the weight of
-// all known characters. If this is not the case and end is nil, they get a fifth of the weight of the added digits and letters.
+// where the last key and the end differ. If the last key or the end has a character beyond ASCII at this position, unknown characters get half the
+// weight of all known characters. Otherwise, they get a fifth of the weight of the added digits and letters if end is nil, and no weight if not.
 func newRuler(a alphabet, here, end []rune) ruler {
 	const (
 		supposed = 16  // the weight of assumed characters; a page's letters weigh up to pageWeight

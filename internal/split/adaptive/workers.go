@@ -198,7 +198,7 @@ func (w *Workers) assign(pieces []*Piece, idle int) []int {
 }
 
 // expectedPages returns how many pages a thief (see [Theft]) may expect in a piece: the estimated unread pages, but at least as many as were read
-// since a thief last found rows. Each consecutive thief without rows reduces the result.
+// since a thief last found rows. The more thieves in succession found no rows, the smaller the result.
 func (w *Workers) expectedPages(s *Piece) float64 {
 	const most = 300
 	if s.last == nil {

@@ -152,7 +152,7 @@ func (p *Pace) judge() {
 		p.halve(served)
 	case p.trial > 0:
 		p.limit, p.trial, p.twice, p.floor = p.trial, 0, false, share
-		p.limited = false // the limit may have been discovered by chance
+		p.limited = false // random refusals may have looked like a limit of the service
 		p.reset()
 	case many:
 		if p.warming {

@@ -38,10 +38,10 @@ const (
 	settled    = 10    // the growth doubles after this number of measurements without throttling
 	mostSpeed  = 16    // the growth doubles up to this factor
 
-	measured     = time.Second // a measurement takes at least this long
-	measuredMost = 10          // a measurement with fewer requests may last longer: see patient
-	patient      = 10 * time.Second
-	idle         = time.Minute // a partition that is idle for longer may be dropped
+	measured     = time.Second      // a measurement takes at least this long
+	measuredMost = 10               // number of requests that suffices for a measurement
+	patient      = 10 * time.Second // a measurement with fewer requests lasts up to this long
+	idle         = time.Minute      // a partition that is idle for longer may be dropped
 )
 
 // Wait returns how long a request to the partition must wait, or 0 if the request may be sent now.
@@ -136,7 +136,7 @@ func (l *partition) measure(now time.Time) {
 		}
 		l.calm = 0
 		l.fill(now)
-		rows := l.rows * (1 + 1/float64(l.answered)) // counts one more request, which may be almost complete; this matters if requests are few and large
+		rows := l.rows * (1 + 1/float64(l.answered)) // one more request may be almost complete, and matters if requests are few and large
 		l.rate = max(lowest, l.rate/2, min(below*rows/took.Seconds(), l.rate))
 		next = now.Add(min(l.untilFree(), patient))
 	case l.rows > used*l.rate*took.Seconds():
