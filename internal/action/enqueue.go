@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Enqueue puts one message for each row into a queue. A row may get more than one message. The put is repeated if
-// its answer was lost, or if a command was interrupted before it wrote its checkpoint.
+// Enqueue puts one message for each row into a queue. A row may get more than one message. A message is put again
+// if the service's answer was lost, or if a command was interrupted before it wrote its checkpoint.
 type Enqueue struct {
 	Queue   *storage.Queue
 	Message *Template

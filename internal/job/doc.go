@@ -1,5 +1,5 @@
-// Package job does a command's work with the rows of a place, without a command line. Its options are plain values. [Process] holds the meter,
-// streams and limits of the process.
+// Package job does a command's work with the rows of a place. It parses no command line: its options are plain values. [Process] holds the
+// meter, streams and limits of the process.
 //
 // A job is prepared, and then runs:
 //

@@ -21,7 +21,8 @@ func (ss *Scans) Connections(context.Context, string) (Names, error) {
 	return Names{"connections": slices.Sorted(maps.Keys(ss.Options.Accounts))}, nil
 }
 
-// TableNames returns the names of a connection's first 1,000 tables, or none without permission to list tables.
+// TableNames returns the names of a connection's first 1,000 tables. Without permission to list tables, it
+// returns none.
 func (ss *Scans) TableNames(ctx context.Context, connection string) (Names, error) {
 	return ss.names(ctx, "tables", connection, (*storage.Account).TableNames)
 }

@@ -39,7 +39,7 @@ func (c CatalogSettings) Title() string {
 	return c.Table
 }
 
-// SchemaSettings returns the names of the settings of the index keys and the row key, for messages.
+// SchemaSettings names, for messages, the settings that contain the index keys and the row key.
 func (c CatalogSettings) SchemaSettings() string {
 	if c.Name != "" {
 		return settingOf(c.Name, "indexKeys") + " and rowKey"

@@ -104,7 +104,7 @@ func (g *Gate) Pass(ctx context.Context, most time.Duration) error {
 	return g.wait(ctx, true)
 }
 
-// wait implements Wait, and Pass if early is true.
+// wait implements Pass if early is true, and Wait if early is false.
 func (g *Gate) wait(ctx context.Context, early bool) error {
 	for {
 		changed, act, err := g.state()

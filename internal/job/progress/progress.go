@@ -2,7 +2,7 @@
 // failed. On a terminal, it updates one line for each sweep. Elsewhere it writes a line of JSON every few seconds.
 //
 // The package shows only figures that are certain. To show the share of rows that is done and the time left, the package needs the number of all
-// rows. A count alongside the work may find that number ([Meter.CountBeside]).
+// rows. [Meter.CountBeside] may count all rows while the work runs.
 //
 // The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four requests per query. So there is
 // no count, and no extra cost, for short work and for work that only reads. A count adds about one request to every seven of the work if the work

@@ -24,7 +24,7 @@ const (
 	maxHeartbeatCause   = 1000 // characters
 )
 
-// Processes is the part of the ledger for the heartbeats of processes, and the rows of Maintain.
+// Processes is the part of the ledger for the heartbeats of processes and for the rows of Maintain.
 type Processes struct{ rows }
 
 // HeartbeatTime is the interval between a process's heartbeats. A process writes its first heartbeat when it has held a

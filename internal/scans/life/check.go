@@ -86,7 +86,8 @@ func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	case storage.BeingDeleted(err):
 		return &GoneError{problem.BeingDeleted("source.table", err)}
 	case storage.Permanent(err) && r.Filter != "" && !storage.Denied(err):
-		// The query below has no range, so the service's error shows positions in the caller's filter.
+		// The query below has only the caller's filter, so positions in the service's error are
+		// positions in this filter.
 		if _, _, alone := o.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Filter: r.Filter, Top: 1}); storage.Permanent(alone) {
 			err = alone
 		}

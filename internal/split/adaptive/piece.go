@@ -20,7 +20,7 @@ type Piece struct {
 
 	misses float64 // number of pieces without rows that were cut from this one since such a piece last had rows
 	since  int     // pages read since a piece that was cut from this one last had rows
-	robbed int     // number of pieces cut from this one since its last page
+	robbed int     // number of pieces that were cut from this piece since its last page was read
 	streak int     // how many pages, counted back from the last page read, lay in one partition
 
 	last  *key.Key // the last key read; nil before the first page

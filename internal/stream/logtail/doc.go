@@ -36,8 +36,8 @@
 //
 // A follower's query finds the rows that were written since its last call. The query compares Timestamps, which the
 // service sets. A row may become visible late. To find such rows, each call reads a few rows again: the newest 200 rows
-// of the last 30 s, or all rows of the last 0.2 s if these are more. The follower's position is a text of less than
-// 3,000 characters. The position divides the rows that are read again into groups. For each group, the position
+// of the last 30 s, or all rows of the last 0.2 s if these are more than 200. The follower's position is a text of less
+// than 3,000 characters. The position divides the rows that are read again into groups. For each group, the position
 // contains a sum over the ids of the received rows (position.go). Shards are read at different moments. The position
 // can record about 50 rows that were written after the first of these moments. A later call returns the other rows. At
 // 1,000 events per second, a follower that calls once per second with top=1000 reads 1.3 rows per event.

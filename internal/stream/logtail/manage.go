@@ -145,8 +145,8 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 	return done, nil
 }
 
-// deleteEvents deletes the events of a stream, and its notes of idempotency keys. If limit is not zero, it deletes only
-// rows that were written before limit, by the service's clock. It returns the number of deleted events.
+// deleteEvents deletes a stream's events, and the stream's notes of idempotency keys. If limit is not zero, it deletes
+// only rows that were written before limit, by the service's clock. It returns the number of deleted events.
 func (s *Streams) deleteEvents(ctx context.Context, stream, escaped string, limit time.Time) (removed int64, err error) {
 	l, err := s.readListing(ctx, escaped)
 	if err != nil {
