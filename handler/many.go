@@ -143,7 +143,7 @@ func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err
 		err = printErr
 	}
 	switch {
-	case t.To == nil: // only the command count has no destination, and count cannot be resumed
+	case t.To == nil: // only "tablesweep count" has no destination, and it cannot be resumed
 	case err == nil:
 		err = r.finish(func() error { return nil })
 	default:

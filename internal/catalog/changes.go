@@ -56,7 +56,7 @@ func changeLog(table *storage.Table, sizes *logtail.Sizes) logtail.Log {
 
 // Changes calls the function take with each change, newest first, until take returns false. It lists at most top changes,
 // from 1 to MaxTop. If cursor is not "", it lists only changes older than the cursor. If since is not zero, it lists only
-// changes after that time. The result next is the cursor for the next page, or "" after the last page. Changes are kept for
+// changes after that time. It returns the cursor for the next page, or "" after the last page. Changes are kept for
 // [Options.KeepChanges]. A page costs one request for each of the 16 shards.
 //
 // A change is listed only after its index rows are written. Therefore an older change may become visible after a newer one.

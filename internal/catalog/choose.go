@@ -47,8 +47,8 @@ func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.H
 	return h, refuse(err, firstHashes...)
 }
 
-// chosen returns the head of the only record that the query finds, or nil. If the query has an ID, the record of the head may
-// be deleted. The type [refused] explains firstHashes.
+// chosen returns the head of the only record that the query finds, or nil. For a query with an ID, the head may be that of a
+// deleted record. The type [refused] explains firstHashes.
 func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHashes []index.FirstHash, err error) {
 	if q.ID != "" {
 		h, err = ch.reader.headOf(ctx, q.ID)
@@ -165,8 +165,8 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 	return nil, tooManyRaces()
 }
 
-// heads returns the page's live heads that may match the query. It releases the page's memory, but keeps the memory of these
-// heads. The result bytes is the memory of these heads.
+// heads returns the page's live heads that may match the query, and the size of their memory. It releases the page's other
+// memory.
 func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, bytes int64, err error) {
 	for _, row := range page.Rows {
 		h, err := store.HeadOf(row.Entity())

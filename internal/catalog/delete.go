@@ -59,9 +59,9 @@ func (d Deleted) Summary() string {
 // Delete deletes all records that the query finds. It also completes deletions and moves that a crash has interrupted. Once
 // Delete has deleted a record, it ends early when deleteTime is over, or when memory for the next records is missing. If Delete
 // ends early, the result's More is true. After an error, [Deleted.Summary] describes the deletions so far, and a retry
-// continues. If on contains a condition, the query must find only one record. If the query has an ID, that record must exist.
-// The query's Top and Cursor must not be set. If the function noted is not nil, Delete calls it after each deletion, with the
-// number of records deleted so far.
+// continues. If the argument on contains a condition, the query must find only one record. If the query has an ID, that record
+// must exist. The query's Top and Cursor must not be set. If the function noted is not nil, Delete calls it after each
+// deletion, with the number of records deleted so far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
 // finds, even records that are written while it runs. It deletes no record twice. A repetition returns the first try's result.
@@ -113,7 +113,7 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 		switch kept, err := claimsIn(wr.Log).Record(ctx, claimed, store.Encode(x.done)); {
 		case err != nil: // a repetition will count only its own deletions
 			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer to a deletion was not stored; a repetition of the request will delete all records that match at that time")
-		case !kept: // a repetition has ended before this try, and recorded its answer
+		case !kept: // a repetition of the request has ended first, and its answer is recorded
 			x.done.Repeated = true
 		}
 	}
@@ -248,7 +248,7 @@ func (x *bulkDeletion) isOver() bool {
 }
 
 // member returns the deletion of one identity as a member of a group. The argument first is the hash of the identity's first
-// index value. If the whole deletion is not over, the member calls remove. The results of remove are the results of
+// index value. If the whole deletion is not over, the member calls remove. The function remove returns the results of
 // stages.removeAt.
 func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash, weight int64, remove func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {

@@ -87,7 +87,7 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)
-		return nil // the writes contain the errors
+		return nil // each write contains its own error
 	}
 	var ops [][]storage.Op
 	for _, m := range all {

@@ -67,7 +67,7 @@ func (w *changes) filter() string {
 }
 
 // narrow limits the sweep to the changed rows. It returns the window as FROM/BEGAN. FROM is the bound of the filter, or "" for all rows. BEGAN is the
-// time when the first run began. Without the option since, narrow returns nil.
+// time when the first run began. Without --since, narrow returns nil.
 func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, window string, err error) {
 	if o.Since.Text == "" {
 		return nil, "", nil

@@ -463,7 +463,7 @@ func (r *csvReader) decideType(c *csvColumn, t storage.Type, typed bool, line in
 	return t, nil
 }
 
-// typeOf returns the type of a cell. The result typed is false if the column of types does not contain the cell's type.
+// typeOf returns the type of a cell. If the column of types does not contain the cell's type, typed is false.
 func (c csvColumn) typeOf(cells []string) (t storage.Type, typed bool, err error) {
 	if c.typed < 0 || cells[c.typed] == "" {
 		return storage.String, false, nil

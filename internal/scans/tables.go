@@ -80,7 +80,8 @@ func (r Request) TakesTable(table string) bool {
 	return false
 }
 
-// openGroup opens the request of one member. The result is for the group, so it lacks the member's source and work.
+// openGroup opens the request of one member. Because the result is for the group, openGroup removes the member's source
+// and work from it.
 func (ss *Scans) openGroup(r Request) (*RunnableScan, error) {
 	o, err := ss.Open(r.Member(anyTable))
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 const (
 	// exportQueries is the default number of queries in an invocation of an export or a comparison.
 	exportQueries = 16
-	// heldBytes is the maximum size of the rows that a comparison keeps in memory, because it has not yet read the same
-	// keys in the other place.
+	// heldBytes is the maximum size of the rows that a comparison keeps in memory until it has read the same keys in
+	// the other place.
 	heldBytes = 16 << 20
 
 	writeThere = "write to the destination"

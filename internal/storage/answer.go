@@ -236,8 +236,9 @@ type part struct {
 	body   []byte
 }
 
-// readChangeset reads a transaction's answer. The answer has a part for each operation, or only the failed operation's
-// part, which readChangeset returns. The part of a written row must have an ETag.
+// readChangeset reads a transaction's answer. If an operation failed, the answer has only this operation's part, and
+// readChangeset returns it. Otherwise, the answer has a part for each operation. The part of a written row must have
+// an ETag.
 func readChangeset(contentType string, body []byte, kinds []OpKind) (*part, error) {
 	outer, ok := partsOf(contentType, body)
 	if !ok || len(outer) != 1 {

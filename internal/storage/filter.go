@@ -96,8 +96,8 @@ func CombineFilters(first, second string) string {
 }
 
 // SinceFilter returns a filter for the rows that were written at the time t or later, by the service's clock. The
-// service compares Timestamps with less precision than it stores them. So a filter with gt could miss later rows,
-// and the filter uses ge.
+// service compares Timestamps with less precision than it stores them. With "gt", the filter could miss later
+// rows, so it uses "ge".
 func SinceFilter(t time.Time) string {
 	return "Timestamp ge datetime'" + t.UTC().Format("2006-01-02T15:04:05.0000000Z") + "'"
 }

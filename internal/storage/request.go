@@ -117,8 +117,7 @@ func HasPatience(ctx context.Context) bool {
 	return h.patience > 0
 }
 
-// remaining returns the rest of the caller's patience. The patience counts from the later of two times: the argument since, and
-// the beginning of the patience.
+// remaining returns how much of the caller's patience is left. The patience began at the later of h.began and since.
 func (h callerPatience) remaining(since time.Time) time.Duration {
 	if h.patience == 0 {
 		return math.MaxInt64

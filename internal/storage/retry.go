@@ -283,8 +283,8 @@ func (r *retries) recordEnd(err error) {
 	}
 }
 
-// recordFailure records a failed try of a request. chance is true if the host has answered most other requests since the request's last try. The
-// host's next good answer closes the channel wake.
+// recordFailure records a failed try of a request. If the host has answered most other requests since the request's last try, chance is true.
+// The host's next good answer closes the channel wake.
 func (r *retries) recordFailure(c *course) (chance bool, wake <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -119,8 +119,8 @@ var ErrNoConnection = errors.New("missing")
 
 var errNoAddress = errors.New("none of its parts names the account")
 
-// connectionFromParts returns the connection that the parts of an identity form
-// describe. Its errors begin with the part to change.
+// connectionFromParts returns the connection that the parts of an identity form describe. Its
+// errors begin with the name of the part to change.
 func connectionFromParts(parts map[string]string) (Connection, error) {
 	c := Connection{account: parts[accountPart]}
 	if c.account != "" && !accountName.MatchString(c.account) {
@@ -165,7 +165,7 @@ func connectionFromParts(parts map[string]string) (Connection, error) {
 	return c, nil
 }
 
-// identityFromParts returns the identity that signs in. Its errors begin with the part to change.
+// identityFromParts returns the identity that signs in. Its errors begin with the name of the part to change.
 func identityFromParts(parts map[string]string) (*identity, error) {
 	id := &identity{ClientID: parts[clientPart], ResourceID: parts[resourcePart], TenantID: parts[tenantPart], ClientSecret: parts[secretPart]}
 	switch v := parts[credentialPart]; {

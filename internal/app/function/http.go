@@ -127,9 +127,9 @@ func readToEnd(next http.Handler) http.Handler {
 	})
 }
 
-// readingOn is an answer that begins only when the request's body has arrived, or has proved too long or too slow. An earlier answer would become an
-// empty 500 in the host. readingOn also replaces the request's body, and counts the body's bytes. Bytes that the handler does not read are neither
-// uncompressed nor stored.
+// readingOn is an answer that begins only when the request's body has arrived, or has proved too long or too slow. If the answer began earlier, the
+// host would turn it into an empty 500. readingOn also replaces the request's body, and counts the body's bytes. Bytes that the handler does not
+// read are neither uncompressed nor stored.
 type readingOn struct {
 	http.ResponseWriter
 	request *http.Request
@@ -178,7 +178,7 @@ func withQuery(serve func(w http.ResponseWriter, r *http.Request, given url.Valu
 	}
 }
 
-// readTop reads the parameter "top". The default is standard.
+// readTop reads the parameter "top". If the parameter is missing, readTop returns the argument standard.
 func readTop(given url.Values, standard, limit int) (int, error) {
 	if !given.Has("top") {
 		return standard, nil

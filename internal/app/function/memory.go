@@ -101,7 +101,7 @@ type replayableBody struct {
 	io.ReadCloser
 	text []byte
 	next int   // the first unread byte of text
-	err  error // the error after text; nil if more bytes may follow
+	err  error // the error, such as io.EOF, that follows the bytes in text; nil if more bytes may follow
 }
 
 // begin reads the body's beginning, at most the given number of bytes, and then releases the part.
@@ -210,7 +210,7 @@ func (l *releasingAnswer) WriteHeader(status int) {
 	l.ResponseWriter.WriteHeader(status)
 }
 
-// taker reserves parts of a budget. left is the time that it may still wait, for all its parts together.
+// taker reserves parts of a budget. The field left is how long it may still wait in total, for all its parts.
 type taker struct {
 	from *memory.Budget
 	left time.Duration

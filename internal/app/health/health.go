@@ -33,7 +33,7 @@ var order = [...]State{OK, Unknown, Warning, Failed}
 type Check struct {
 	Name   string `json:"name"`
 	State  State  `json:"state"`
-	Detail string `json:"detail"` // one line; if the part does not work, with the remedy
+	Detail string `json:"detail"` // one line; if the part does not work, the line contains the remedy
 }
 
 // Report is the result of all checks at one time.

@@ -38,8 +38,8 @@ const (
 	// orphanTime is how long the handler waits for its invocations after the host has ended. If an invocation takes longer, for example because it waits
 	// for storage, another process repeats its work.
 	orphanTime = 50 * time.Second
-	// startPause is the wait between a failed start and the exit. Otherwise the host would restart the handler in a fast
-	// loop.
+	// startPause is the wait between a failed start and the exit. Without this wait, the host would restart the handler
+	// in a fast loop.
 	startPause = 2 * time.Second
 )
 

@@ -103,7 +103,7 @@ func (f *frontier) insert(before *step, all []savedStep) (added []*step) {
 }
 
 // nextRead returns the first waiting step that may be read now, or nil if there is none. isFirst reports whether this step is the frontier's first
-// one. In table order, no unit can start before the first step is read.
+// one. If rows are processed in table order, no unit can start before that step is read.
 func (f *frontier) nextRead(readable func(scan.Step) bool) (s *step, isFirst bool) {
 	for s = f.first(); s != nil && (s.state != waiting || !readable(s.Step)); s = f.after(s) {
 		f.walked++

@@ -41,7 +41,7 @@ func (f *PlanFile) Close() {
 		return
 	}
 	_ = f.file.Close()
-	_ = os.Remove(f.file.Name()) // on Windows, the name of an open file cannot be removed earlier
+	_ = os.Remove(f.file.Name()) // not directly after the file's creation, because Windows cannot remove an open file
 }
 
 func (f *PlanFile) append(text []byte) (io.Reader, error) {

@@ -40,7 +40,8 @@ const failedPerQuery = 10
 type ScanData struct{ rows }
 
 // FailedRows calls fn with [Done.FailedRows] of each step, newest commit first, until fn returns false. Each step has a
-// position in this order. FailedRows begins at the position from, or at the first one if from is "".
+// position in this order. FailedRows begins at the position in the argument from. If from is "", it begins at the first
+// position.
 func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn func(position string, failed []byte) bool) error {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + from}

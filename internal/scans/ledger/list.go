@@ -101,10 +101,10 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 	return open, nil
 }
 
-// MoveToEnded removes an attempt from the list of open scans, and lists the scan as ended. The attempt has ended or
-// never began. If the attempt was listed again since [Ledger.Open] returned o, the attempt stays listed as open,
-// because it may be about to begin. If a later attempt is in the list of all scans, MoveToEnded does not change that
-// list.
+// MoveToEnded removes an attempt from the list of open scans, and lists the scan as ended. This attempt must have
+// ended, or must never have begun. If it was listed again since [Ledger.Open] returned o, the attempt stays listed
+// as open, because it may be about to begin. If a later attempt is in the list of all scans, MoveToEnded does not
+// change that list.
 func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 	what, ops := "close scan "+string(o.ID), []storage.Op{unlist(openRow(o.ID, o.Attempt), o.etag)}
 	s, err := l.currentFigures(ctx, o.ID)
@@ -132,8 +132,8 @@ func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 
 // Forget removes an attempt from the list of open scans, unless the attempt was listed again since o was read. The scan
 // has no record. If this is the first attempt, the start failed, and Forget also removes the scan from the list of all
-// scans. A member stays in its group's list, because the group starts it again. A later attempt began while the scan
-// was being removed. So the scan stays in the list of all scans until all its rows are gone.
+// scans. A member stays in its group's list, because the group starts it again. If this is a later attempt, it began
+// while the scan was being removed. So the scan stays in the list of all scans until all its rows are gone.
 func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	what, open := "forget scan "+string(o.ID), unlist(openRow(o.ID, o.Attempt), o.etag)
 	if member := o.ID.IsMember(); member || o.Attempt > 1 {

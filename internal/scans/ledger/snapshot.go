@@ -95,8 +95,8 @@ type draft struct {
 	beyond    bool     // all done rows have been read
 }
 
-// read reads all done rows. If the pages of these rows also contain pending steps or the scan's own row, read returns
-// them too. If detail is true, read reads more pages.
+// read reads all done rows. If the pages of these rows also contain pending steps or the scan's own row, these are
+// returned too. If detail is true, more pages are read.
 func (l *Ledger) read(ctx context.Context, what string, id ScanID, detail bool) (d draft, err error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: donePrefix}, High: &key.Bound{Key: scanRow}}
 	q := storage.Query{Range: r, Select: slices.Concat(sumColumns, scanColumns)}

@@ -98,8 +98,8 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 }
 
 // continueFromLast compares the stored observation with the latest one. It resends the messages of the steps that are
-// lost according to both, and returns the other suspects. Unless the stored observation is too recent for a comparison,
-// continueFromLast then stores the latest one.
+// lost according to both, and returns the other suspects. If the stored observation is at least ObservationPause old,
+// the latest one then replaces it.
 func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, latest observation) ([]suspect, error) {
 	keep := latest.toStore(suspects)
 	if len(keep.Steps) == 0 {
@@ -110,7 +110,7 @@ func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, lates
 		return suspects, err
 	}
 	before := observationOf(last, suspects)
-	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // keep a younger stored observation: if each run of Maintain replaced it and died within seconds, none would become old enough
+	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // keep a younger stored observation: if every run of Maintain replaced it and then died within seconds, no observation would become old enough
 		err = u.ledger.WriteObservation(ctx, keep)
 	}
 	err = errors.Join(err, u.resendLost(ctx, suspects, before, latest))

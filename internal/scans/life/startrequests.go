@@ -192,7 +192,7 @@ func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	if refusal == nil {
 		return nil
 	}
-	if _, err := l.ledger.Scan(ctx, a.ID); err == nil { // another instance has started the scan; the scan's rows in the destination may be the reason of the refusal
+	if _, err := l.ledger.Scan(ctx, a.ID); err == nil { // another instance has started the scan; that scan's rows in the destination may have caused the refusal
 		return nil
 	}
 	if unopened := (*unopenedError)(nil); errors.As(refusal, &unopened) { // refuse immediately; a caller waits for the reason

@@ -110,7 +110,7 @@ type lister struct {
 	reader *Reader
 	list   ScanList
 	open   map[ledger.ScanID]bool // listed as open
-	// verified maps the id of a copy to the copy's verification. The verification comes after the copy in the list.
+	// verified maps the id of a copy to the copy's verification. In the list, a verification comes after its copy.
 	verified   map[ledger.ScanID]Verification
 	heartbeats func() ([]ledger.Heartbeat, error)
 }

@@ -17,7 +17,8 @@ import (
 // dies, the next delivery finds the step done, and continues with the deletion, whose id is a hash of the step's id.
 // Maintain and a retry also send the deletion's message.
 
-// pagesToDelete collects the pages that a step leaves to its deletion. Their JSON must fit into a message.
+// pagesToDelete collects the pages that a step reads and the step's deletion deletes. The JSON of these pages must fit
+// into a message.
 type pagesToDelete struct {
 	written
 	bytes int // of their JSON

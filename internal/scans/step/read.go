@@ -24,7 +24,8 @@ const (
 	// roundQueries is the maximum number of concurrent queries. Each of their pages may need 4 MiB of memory.
 	roundQueries = 12
 	// commitRows is the maximum number of rows in a step's commit besides the children's rows. These are the step's
-	// pending row, its done row, a file or failed rows, retried failed rows, and a deletion.
+	// pending row and done row, and the rows for a file or for failed rows, for retried failed rows, and for a
+	// deletion.
 	commitRows = 7
 )
 

@@ -23,8 +23,8 @@ type kind interface {
 	do(ctx context.Context, o *stepScan, l *ledger.Ledger, delivery int) (stepResult, error)
 	// slots returns how many time slots the step took in a scan with limits.
 	slots() int64
-	// overtaken is called if another delivery may have committed the step. If it returns an error, the step is
-	// delivered again.
+	// overtaken is called if another delivery may have committed the step. If overtaken returns an error, the
+	// step is delivered again.
 	overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error
 }
 

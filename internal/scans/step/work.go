@@ -96,7 +96,7 @@ func (w written) count(rows []storage.Row) (n int64) {
 }
 
 // write adds the result of the work to done, and returns the rows that could not be written. If a row is Broken, the
-// service has neither written nor refused it. With such a row, write fails, unless this is the last delivery.
+// service has neither written nor refused it, and write returns an error unless this is the last delivery.
 func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
 	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // check only before the first message: if the step stopped after some messages, a retry would send them again

@@ -34,9 +34,9 @@ func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 }
 
 // divide turns st into the state of the first piece, but does not set the piece's end. Each cut costs a credit of 1. Each piece gets an equal part of
-// the remaining credit. Pieces that do not lie between hints get credit for at least one cut. The expected number of pages is the geometric mean of
-// the earlier expectation and the new estimate, and is divided equally among the pieces. A strand never learns whether the piece after a cut is
-// empty. So after each cut in a level without known siblings (see [trail]), the strand expects fewer pages in such levels.
+// the remaining credit. Pieces that do not lie between hints get credit for at least one cut. The expected number of pages becomes the geometric mean
+// of the earlier expectation and the new estimate. Each piece gets an equal part of this number. A strand never learns whether the piece after a cut
+// is empty. So after each cut in a level without known siblings (see [trail]), the strand expects fewer pages in such levels.
 func (st *strand) divide(g *gauge, cuts []string) {
 	n := float64(len(cuts))
 	st.First = false
@@ -59,7 +59,7 @@ func (st *strand) divide(g *gauge, cuts []string) {
 // long. A long piece delays the whole scan, but has seldom earned enough cuts. In a partition that is not very long, the result is 1. After cuts in
 // levels without known siblings (see [trail]), the result is also 1, because such cuts often make empty pieces.
 func (st strand) leastCredit() float64 {
-	const most, long, longPartition = 5, 4.0, 12.0 // most is in cuts; long and longPartition are in pages
+	const most, long, longPartition = 5, 4.0, 12.0 // the unit of most is cuts; the unit of long and longPartition is pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {
 		return 1
 	}

@@ -125,7 +125,8 @@ func (s *Piece) cut(cuts []key.Key) Theft {
 	return t
 }
 
-// add adds a new piece that begins at a key. The piece inherits the victim's trail in the levels that they share.
+// add adds a new piece that begins at a key. In the levels that this key shares with the last key that the victim has
+// read, the piece inherits the victim's trail.
 func (t *Theft) add(from key.Key) {
 	if n := len(t.Thieves); n > 0 {
 		t.Thieves[n-1].End = &from

@@ -69,7 +69,7 @@ func (t trail) inherit(start string) trail {
 }
 
 // afterPage returns the trail after the given keys of a page were read. The argument share is the part of the page that the keys make up. The gauge
-// must belong to the last key. If this is the first page of the trail, start is the key at which the trail begins.
+// must be that of the last of these keys. If this is the first page of the trail, start is the key at which the trail begins.
 func (t trail) afterPage(g *gauge, keys []string, share float64, start string) trail {
 	before := []rune(start)
 	if t.Here == nil {

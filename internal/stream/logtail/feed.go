@@ -123,8 +123,8 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 }
 
 // start returns the position after all rows that the log contains now, and the rows that start has read. A position
-// can record only a few rows that are newer than readUntil. If the log contains more of these rows, start reads
-// again a second later.
+// has room for only a few rows that are newer than readUntil. If the log contains more such rows, start reads again
+// a second later.
 func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	var newest ticks // the newest row of the first reading
 	for now := f.Now(); ; {
@@ -225,9 +225,9 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 }
 
 // thin drops the contents of rows that the follower will probably not receive next. It keeps the contents of the oldest
-// rows after p.newest, and of the oldest rows up to p.newest, in each case at most MaxAnswer bytes. The follower has
-// received most rows up to p.newest, so it needs the contents of only a few of these rows. thin returns the number of
-// remaining bytes.
+// rows after p.newest, at most MaxAnswer bytes, and of the oldest rows up to p.newest, also at most MaxAnswer bytes.
+// The follower has received most rows up to p.newest, so it needs the contents of only a few of these rows. thin
+// returns the number of remaining bytes.
 func (p position) thin(rows []arrival) (held int) {
 	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
 	var kept [2]int // kept[0]: bytes of the rows after p.newest; kept[1]: bytes of the rows up to p.newest

@@ -251,7 +251,7 @@ func (p position) advance(rows []arrival, readUntil ticks, limit string) positio
 	}
 	next.floor = max(next.floor, p.floor)
 	next.newer = max(min(p.newer, Since(next.floor.time().Add(-window))), limit) // of two bounds, the smaller one is newer
-	for _, a := range rows {                                                     // rows with old ids may also be read again, so the bound must include them
+	for _, a := range rows {                                                     // a row that may be read again can have an old id, so the bound must include this id
 		if a.written >= next.floor {
 			next.newer = max(next.newer, a.id+"~")
 		}

@@ -203,8 +203,8 @@ func PartIn(ctx context.Context) *Part {
 }
 
 // Grow takes more bytes if they are free and nobody waits for memory. A part of at most [Small] bytes does not grow
-// beyond [Small]. If a part already has all memory for large work, the work runs alone, so the part can always
-// grow.
+// beyond [Small]. If a part already has all memory for large work, no other large work can run, so the part can
+// always grow.
 func (p *Part) Grow(bytes int64) bool {
 	if p == nil {
 		return true
