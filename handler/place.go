@@ -16,7 +16,7 @@ import (
 // path.
 type location struct {
 	path, sas string
-	table     bool // the path can only be a table's name, for example because it was given as table:NAME
+	table     bool // path is a table's name and nothing else, as after "table:"
 }
 
 // Set implements [pflag.Value].

@@ -173,7 +173,7 @@ func (x *exchange) hide(text string) string {
 		return secret.Hide(text)
 	}
 	authorization := x.sent.Header.Get("Authorization")
-	_, signature, _ := strings.Cut(authorization, ":") // in a Shared Key header
+	_, signature, _ := strings.Cut(authorization, ":") // a Shared Key header ends with ":" and the signature
 	_, token, _ := strings.Cut(authorization, " ")
 	q := x.sent.URL.Query()
 	return secret.Hide(secret.Cut(text, signature, token, q.Get("sig"), x.clientSecret))

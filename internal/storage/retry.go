@@ -334,7 +334,7 @@ func (r *retries) remaining(c *course, err error, h callerPatience) (left time.D
 		return 0, err
 	}
 	since := later(r.since, c.began)
-	limit, begun := r.patience, c.began // if the host answers other requests, it is only busy
+	limit, begun := r.patience, c.began // for a busy host, which still answers
 	if err != nil {
 		limit, begun = r.silencePatience(), since
 	}

@@ -42,7 +42,7 @@ func insertRecords(c *catalog.Catalog, texts record.Texts, key string, w http.Re
 	}
 	var keys func(int) string
 	if key != "" {
-		keys = func(i int) string { return fmt.Sprintf("%s %d", key, at[i]) } // unambiguous, because callers' keys contain no blank
+		keys = func(i int) string { return fmt.Sprintf("%s %d", key, at[i]) } // different from all keys that callers send, because these contain no blank
 	}
 	for i, one := range c.InsertAll(r.Context(), good, keys) {
 		n := at[i]

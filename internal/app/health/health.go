@@ -1,8 +1,8 @@
 // Package health reports which parts of the app work and which are missing: settings, storage and its roles, the clock,
 // host.json, queues, and Maintain's last run.
 //
-// GET /api/health answers with the checks of a running app ([App]). "tablesweep doctor" prints them, and the checks that
-// are possible only from outside ([Doctor]). judge.go decides what a result means, without I/O.
+// GET /api/health answers with the checks of a running app ([App]). "tablesweep doctor" prints these checks, and makes
+// the checks that are possible only from outside ([Doctor]). judge.go decides what a result means, without I/O.
 package health
 
 import (

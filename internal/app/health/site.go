@@ -68,7 +68,7 @@ func (s Site) Send(ctx context.Context, method, path string, body []byte) (statu
 		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	answer, _ = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // an incomplete answer counts as another server's answer
+	answer, _ = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // if the answer is incomplete, the caller does not recognize it as the app's answer
 	return resp.StatusCode, answer, nil
 }
 

@@ -67,7 +67,7 @@ type Head struct {
 	Written time.Time // the time of the row's last update, by the service's clock; the row is also updated when another process completes the write
 }
 
-// State returns h as a head of package wal. If h is nil, the result is nil.
+// State returns the part of h that package wal uses. If h is nil, the result is nil.
 func (h *Head) State() *wal.Head {
 	if h == nil {
 		return nil

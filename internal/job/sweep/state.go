@@ -99,7 +99,7 @@ func (b *sweepState) recordPage(s *step, p readPage, did Totals) {
 	}
 	var children []savedStep
 	for _, q := range p.children {
-		c := savedStep{Step: q, Depth: s.Depth + 1, Through: s.Through, Left: gone, Done: slices.Clip(s.Done), Piece: s.Piece} // clipped, so that each child appends to its own copy
+		c := savedStep{Step: q, Depth: s.Depth + 1, Through: s.Through, Left: gone, Done: slices.Clip(s.Done), Piece: s.Piece} // Done is clipped, so that appends for one child do not change another child
 		if s.Wanted != nil {
 			c.Wanted = rowsIn(s.Wanted, q.Range)
 		}

@@ -178,7 +178,7 @@ func property(name string, v, stated any, original *storage.Property, originalVa
 			return p, fmt.Errorf("%s%s is %s, which is not a type", name, typeSuffix, gojq.Preview(stated))
 		}
 		p, ok := propertyOf(name, t, v)
-		if text, isText := v.(string); !ok && isText { // the JSON of an Int64 is a text
+		if text, isText := v.(string); !ok && isText { // the text may represent a value of this type, as the JSON text of an Int64 does
 			p, err = storage.ParseProperty(name, t, text)
 			ok = err == nil
 		}

@@ -20,7 +20,8 @@ import (
 // grows with the logarithm of the number of steps. Folded rows sort before other done rows, and have the same
 // properties.
 
-// maxFold is the maximum number of rows that a fold replaces; its transaction also inserts the folded row.
+// maxFold is the maximum number of rows that a fold replaces. The fold's transaction has one more operation, which
+// inserts the folded row.
 const maxFold = storage.MaxBatchRows - 1
 
 const maxLevel = 9

@@ -153,7 +153,7 @@ type Done struct {
 	// [ScanData.FailedRows] returns it.
 	FailedRows []byte
 	Kept       int64
-	// FirstFailed is a failed row with its reason, for the scan's error.
+	// FirstFailed describes the first failed row and the reason. The scan's error repeats this text.
 	FirstFailed string
 	// Attempt is the attempt in which the rows failed.
 	Attempt int64

@@ -85,7 +85,7 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 	}
 }
 
-// groupLost is the error of a group whose row is missing. Such a group fails, or cannot be retried.
+// groupLost is the error of a group whose row is missing. A running group then fails. An ended group cannot be retried.
 const groupLost = "the state table lacks the group's row, which names the tables; somebody has deleted the row. Start a new scan"
 
 func (l *Life) endLost(ctx context.Context, id ledger.ScanID) error {
@@ -131,8 +131,8 @@ func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.S
 	return is, l.ledger.MoveToEnded(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
 }
 
-// endedBefore reports whether the group's current attempt retries a member: the member ended before this attempt, and
-// had not succeeded.
+// endedBefore reports whether a member ended without success before the group's current attempt. The attempt retries
+// such a member.
 func endedBefore(group *scans.Loaded, m ledger.Scan) bool {
 	return m.State != ledger.Running && m.State != ledger.Succeeded && !m.LeftOut && m.Finished.Before(group.Resumed)
 }

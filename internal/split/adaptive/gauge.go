@@ -48,7 +48,7 @@ func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read
 		certainty = 30   // assumed number of siblings in a level that forks
-		once      = 0.15 // each cut in a level without known siblings multiplies the probability by this
+		once      = 0.15 // each cut in a level without known siblings multiplies the probability of siblings by this
 	)
 	// Both variables count the pages of the levels surveyed so far. Only allPages includes the estimates for levels without known siblings.
 	knownPages := 2 * t.levelAt(len(g.here)).pages
