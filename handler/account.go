@@ -23,8 +23,8 @@ type choice[T ~string] struct {
 	want string
 }
 
-// choose returns an option that takes one word of a list. The first word is the default. Errors contain the text want. If want is "", errors list the
-// words.
+// choose returns an option that takes one word of a list. The first word is the default. The argument want is a text for errors. If want is "", errors
+// list the words.
 func choose[T ~string](name string, keep jobrecord.Keep, to *T, usage, want string, of ...T) option {
 	return option{name, keep, choice[T]{to, of, want}, of[0], usage}
 }
@@ -153,7 +153,7 @@ func parseConnection(flag, connection string) (c storage.Connection, name string
 	return c, name, err
 }
 
-// openConnection opens an account. Errors name the account by the text name. If name is "", errors name the account's host.
+// openConnection opens an account. The argument name is the account's name in errors. If name is "", errors name the account's host.
 func (f *accountFlags) openConnection(r *call, c storage.Connection, name string) (*storage.Account, error) {
 	if f.patience <= 0 {
 		return nil, usagef("--patience is %v; it must be longer than 0", f.patience)

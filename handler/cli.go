@@ -196,7 +196,7 @@ func noEmptyFlags(c *cobra.Command) (err error) {
 }
 
 // badFlag turns the error of a wrong flag into a usage error. For an unknown flag, the error repeats the name but not
-// the value, which may be a connection. For an unknown command, the error is about the command.
+// the value, which may be a connection. If the command is also unknown, the error names the command instead.
 func badFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError

@@ -75,7 +75,7 @@ type appender struct {
 	done    int   // appended events
 }
 
-// appendLines appends the lines of in as they arrive. After an interrupt, it still appends the lines that it has read.
+// appendLines appends the input's lines as they arrive. After an interrupt, it still appends the lines that it has read.
 func (a *appender) appendLines(in io.Reader) error {
 	err := lines.Arriving(a.call.ctx, in, func(some []lines.Line) error {
 		for _, l := range some {

@@ -153,7 +153,7 @@ type mappedRows struct {
 	rows     []storage.Row
 	size     int   // size of the rows' text, in bytes
 	used     int64 // bytes of memory in use
-	reserved bool  // some of these rows use the reserve
+	reserved bool  // some of these rows use the reserved memory
 }
 
 // fits reports whether there is memory for another row. If a row of the unit already uses the reserve, fits returns false, because the unit must

@@ -33,9 +33,9 @@ type Deleted struct {
 	Repeated bool `json:"repeated,omitzero"`
 
 	// After an error, the following fields count the found records that Records does not include.
-	committed int // the deletion is committed, but not all index rows are written yet
-	unknown   int // the answer was lost, so the deletion may be committed
-	waiting   int // the deletion was not started
+	committed int // records whose deletion is committed, but not yet written to all index rows
+	unknown   int // records whose deletion may be committed, because the answer was lost
+	waiting   int // records whose deletion was not started
 }
 
 // Summary describes the result after an error, or returns "" if no records were found.

@@ -3,7 +3,7 @@
 // A record is a JSON object (package record). For each index key of the catalog's schema (package index), the index table has a
 // row with the whole record. The row's PartitionKey contains the key's name and value. Therefore one request finds the record by
 // any of its identifiers. All rows of a record have the same RowKey, which contains the sort value and a hash of the index
-// values. This form of the rows is published, and other programs can read it. Our rows have a few more columns:
+// values. Other programs also write and read rows of this form. Our rows have a few more columns:
 //
 //	tsw_identity  hash of the index values and the sort value
 //	tsw_version   version of the write that the row contains (package wal)

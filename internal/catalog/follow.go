@@ -38,8 +38,8 @@ func newTrail(rd *Reader, p plan) trail {
 }
 
 // leadsOn reports whether a row is a tombstone that the call must follow, because the record may have moved to rows already
-// read. If several is true, the call reads several partitions, and the record may have moved to a partition where its row is
-// not yet written.
+// read. If the argument several is true, the call reads several partitions. Then the record may also have moved to a
+// partition in which its row is not yet written.
 func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	switch {
 	case row.Get(store.NextColumn) == "":
@@ -98,9 +98,9 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 var errLostTrail = errors.New("the record has moved, and its new place can no longer be determined")
 
 // trace follows the moves of a record from the identity start. It returns the live head of the record's current identity, or
-// nil if the record was deleted. The argument lineage is the Lineage of the record's writes; see [wal.Write]. If another record
-// has taken one of the identities, or if the record has moved more than hops times, the error is errLostTrail. For each move,
-// trace makes one request and subtracts one from hops.
+// nil if the record was deleted. The argument lineage is the Lineage of the record's writes; see [wal.Write]. For each move,
+// trace makes one request and subtracts 1 from *hops. If another record has taken one of the identities, or if *hops is 0
+// before the current identity is found, the error is errLostTrail.
 func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, lineage wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {
 		*hops--
@@ -140,7 +140,7 @@ func (t *trail) add(ctx context.Context, m match) error {
 	if !memory.PartIn(ctx).Use(m.bytes()) {
 		return fmt.Errorf("catalog %s: %w", t.Name, memory.ErrFull)
 	}
-	if t.led && m.state.Identity != "" { // the record may have been found twice, in its old and its new place
+	if t.led && m.state.Identity != "" { // the record may have been found twice: by its own row, and through a tombstone
 		if i := slices.IndexFunc(t.found, func(f match) bool { return f.state.Identity == m.state.Identity }); i >= 0 {
 			if t.found[i].version < m.version {
 				t.found[i] = m

@@ -492,9 +492,9 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	return st.committer.toChanges(ctx, done)
 }
 
-// newestWrites returns the writes of an entry that are the newest writes of their identities. It marks the heads of these
-// writes as not Sure, because another writer may have made the entry. The result newer lists the entries that have replaced the
-// other writes.
+// newestWrites returns an entry's writes, but only those that are still the newest writes of their identities. It marks the
+// heads of these writes as not Sure, because another writer may have made the entry. The result newer lists the entries that
+// have replaced the other writes.
 func (st *stages) newestWrites(ctx context.Context, e store.Entry) (writes []wal.Write, newer []wal.EntryID, err error) {
 	for _, w := range e.Writes {
 		h, err := st.headInDoubt(ctx, e, w)

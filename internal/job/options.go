@@ -114,7 +114,8 @@ type Options struct {
 	List   string      // a file with the list of rows to read; "" for all rows
 	Failed string      // a file for the failed rows; "" lists them on stderr
 	Map    *rowmap.Map // maps the rows; nil for no map
-	// Resumed is set if an earlier process has begun the job, and decided the facts in Was.
+	// Resumed is set if an earlier process has begun the job. Was contains the job's facts in that
+	// process.
 	Resumed bool
 	Was     Facts
 }

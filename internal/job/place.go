@@ -65,7 +65,7 @@ func (p Place) CheckEnding(ctx context.Context, option string) error {
 	switch {
 	case claimed:
 		return nil
-	case err != nil && place.InBlobs(p.Path): // outside blobs, the error is ignored, because the path may lead to a file
+	case err != nil && place.InBlobs(p.Path): // if the path leads to a file, the error below is clearer than err
 		return blobHint(fmt.Errorf("--%s: %w", option, err))
 	}
 	return Hint(Refuse(option, " %s: files that end with %s are not supported", p.Path, ending),

@@ -70,7 +70,7 @@ type Action struct {
 	Overwrite   bool        `json:"overwrite,omitempty"`  // lets a copy of many tables replace existing rows
 	Queue       *QueueRef   `json:"queue,omitempty"`      // for enqueue; Start creates a missing queue
 	AllowExtra  bool        `json:"allowExtra,omitempty"` // verify ignores rows that only the destination has
-	Proof       bool        `json:"proof,omitempty"`      // verify compares an export with the export's hashes, and differences from the source do not fail the scan
+	Proof       bool        `json:"proof,omitempty"`      // verify checks an export by its hashes, and does not fail because of differences from the source
 	Message     string      `json:"message,omitempty"`    // enqueue's template, see [action.ParseTemplate]; the row as JSON if absent
 	// Map is a program that makes rows from each row, for copy and enqueue; see [rowmap]. Start sets its hash, MapHash.
 	Map     string `json:"map,omitempty"`

@@ -26,9 +26,9 @@
 // answer.go checks whether the answer to each try comes from the service. The service sends either a good and complete
 // answer to the operation, or a refusal with an error code. After any other answer, such as a proxy's page or half an
 // answer, the request is repeated as after a broken connection. The service may already have carried out the request.
-// If only such answers with status 3xx or 4xx come for 30 s, the request ends. If a proxy refuses a plain request,
-// perhaps because of the key in its URL, the row is immediately sent in a transaction. Each try has an id, so an
-// answer that arrives twice is not mistaken for the answer to the next request. Some endpoints return the request's
+// If every try for 30 s gets such an answer with status 3xx or 4xx, the request ends. If a proxy refuses a plain
+// request, perhaps because of the key in its URL, the row is immediately sent in a transaction. Each try has an id, so
+// an answer that arrives twice is not mistaken for the answer to the next request. Some endpoints return the request's
 // id. After an endpoint's first good answer with an id, each good answer of the endpoint must contain the id of its
 // request. The answer to a row's write must have an ETag. An answer is compressed only if it is a blob that is stored
 // compressed. The keys of a page must ascend, lie in the query's range, and follow the keys of earlier pages. Two

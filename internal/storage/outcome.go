@@ -134,7 +134,8 @@ func noSuchHost(err error) bool {
 	return errors.As(err, &dns) && dns.IsNotFound
 }
 
-// unreachable reports whether an error of a host that has never answered suggests that the address is wrong.
+// unreachable is for a host that has never answered. It reports whether the error suggests that the host's address is
+// wrong.
 func unreachable(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError

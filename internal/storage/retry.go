@@ -326,7 +326,7 @@ func (r *retries) newestCause() string {
 }
 
 // remaining returns how much longer a request may wait for a good answer. err is the last try's error, or nil if the try had a bad answer. If no time
-// remains, over is the request's error.
+// remains, the result over is the request's error.
 func (r *retries) remaining(c *course, err error, h callerPatience) (left time.Duration, over error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

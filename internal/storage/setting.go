@@ -120,7 +120,7 @@ var ErrNoConnection = errors.New("missing")
 var errNoAddress = errors.New("none of its parts names the account")
 
 // connectionFromParts returns the connection that the parts of an identity form describe. Its
-// errors begin with the name of the part to change.
+// errors, except errNoAddress, begin with the name of the part to change.
 func connectionFromParts(parts map[string]string) (Connection, error) {
 	c := Connection{account: parts[accountPart]}
 	if c.account != "" && !accountName.MatchString(c.account) {

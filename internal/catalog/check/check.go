@@ -203,7 +203,7 @@ func (k *checker) repairRow(ctx context.Context, h *store.Head, x store.Copy, r 
 		op.Kind, op.IfMatch = storage.Replace, x.Slot.ETag
 	}
 	return k.repairAndReport(allowed, x.At, what, func() error {
-		if op.Kind == storage.Insert && h.Sure { // the service may carry out a lost insertion late, because an insertion has no condition
+		if op.Kind == storage.Insert && h.Sure { // an insertion has no condition, so if its answer is lost, the service may still carry it out later
 			if err := k.Log.Write(ctx, store.Doubt(h.Write, h.ETag)); err != nil {
 				return err
 			}

@@ -32,8 +32,8 @@ type Identity struct {
 // value in the hash.
 //
 // The RowKey's hash is computed from the normalised values, so all spellings of one identifier have one RowKey. For the
-// normaliser Lower, the hash has the published form. With Exact, F314 and f314 are different identifiers, and their records
-// have different RowKeys. So one partition of another index key can contain both records. Different identities may have the
+// normaliser Lower, other programs compute the same hash. With Exact, F314 and f314 are different identifiers, and their
+// records have different RowKeys. So one partition of another index key can contain both records. Different identities may have the
 // same hash: the hash has only 32 bits, and does not distinguish "|" in a value from "|" between values. [Identity.Hash]
 // distinguishes them.
 //
@@ -179,8 +179,8 @@ func (k Key) normalise(raw string) (string, error) {
 }
 
 // hash8 returns the 8 hex digits at the end of a RowKey. It joins the values in the alphabetical order of their fields, so the
-// order of the schema's keys does not matter. This computation must not change, because it is published, and rows contain its
-// results. MD5 is not used for security here.
+// order of the schema's keys does not matter. This computation must not change: stored rows contain its results, and other
+// programs use it too. MD5 is not used for security here.
 func (s Schema) hash8(values []string) string {
 	type named struct{ name, value string }
 	all := make([]named, len(values))

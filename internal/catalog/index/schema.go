@@ -5,7 +5,7 @@
 // identifier. An [Identity] contains the keys of one record's index rows: a PartitionKey for each index key, and the RowKey
 // of all rows. A [Window] is the range of a partition's rows that a query requests.
 //
-// The keys have a published form, which other programs also write and read:
+// Other programs also write and read keys of this form:
 //
 //	PartitionKey = characters in the field's name + "_" + lower(field) + lower(value)
 //	RowKey       = lower(sort value) + ":" + first 8 hex digits of

@@ -1,5 +1,5 @@
-// Package migrate moves the records of a catalog to another schema. It also takes over the tables of the published program,
-// which is another program that uses the published form of index rows (package catalog).
+// Package migrate moves the records of a catalog to another schema. It also takes over the tables of another program, whose
+// index rows have the same form (package catalog). The comments call it the published program.
 //
 // A migration stops all writers, waits until they have noticed the stop, moves the records whose index rows do not fit the
 // schema, and ends the stop. Each move is a write in the log, like any other write. Therefore, if a migration dies, each
@@ -212,7 +212,7 @@ type migrator struct {
 	*catalog.Catalog
 	dryRun bool
 	found  func(catalog.Finding)
-	from   string                     // the RowKey after which the published log is read
+	from   string                     // the RowKey after which the published program's log is read
 	noted  map[string]wal.ContentHash // RowKeys of noted entries; the value is the hash of an inserted record, or ""
 
 	mu  sync.Mutex // guards the fields below

@@ -34,7 +34,8 @@ const (
 
 var takenMark = key.Key{Partition: leftPartition}
 
-// begin determines the RowKey after which the published log is read. It also records this RowKey, before any row is taken over.
+// begin determines the RowKey after which the published program's log is read. It also records this RowKey, before any row is
+// taken over.
 func (m *migrator) begin(ctx context.Context) error {
 	mark, found, err := m.Log.Get(ctx, takenMark)
 	if m.from = mark.Get(publishedDateTime); err != nil || found {
@@ -45,7 +46,7 @@ func (m *migrator) begin(ctx context.Context) error {
 		return err
 	}
 	if m.from = checkpoint.Get(publishedDateTime); m.from == "" {
-		return nil // most likely there is no published log
+		return nil // most likely the published program has no log here
 	}
 	return m.moveMark(ctx, m.from)
 }

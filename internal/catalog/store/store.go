@@ -191,7 +191,7 @@ func (s *Store) DeleteRow(ctx context.Context, row storage.Entity) error {
 	return s.Index.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: row.ETag, Row: storage.Row{Key: row.Key}})
 }
 
-// The published program also writes the operation's name into its rows.
+// The published program (see package migrate) also writes the operation's name into its rows.
 const (
 	PublishedOperation = "operation"
 	PublishedInsert    = "insert"

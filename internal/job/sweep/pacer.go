@@ -96,8 +96,8 @@ type throttle struct {
 	waits     bool // the answer contains a time to wait
 }
 
-// throttled handles a throttled request. If a unit is throttled, its partition is busy. If several partitions are busy, the account is busy. So
-// within one measurement, each partition counts only once.
+// throttled counts a throttled request as a sign that the account is busy. One busy partition is no such sign, but several busy partitions are. So
+// within one measurement, all throttled units of a partition count once, and throttled queries of one partition do not count.
 func (p *pacer) throttled(t throttle) {
 	s := &p.source
 	switch {

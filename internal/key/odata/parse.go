@@ -265,7 +265,7 @@ func parseNumber(text, suffix string) (Value, error) {
 	return Value{Type: Double, Float: f}, nil
 }
 
-// If the next word is the given word, keyword reads this word, and returns true.
+// keyword reports whether the given word comes next. If so, keyword reads it.
 func (p *parser) keyword(word string) bool {
 	p.skipSpace()
 	if p.peekWord() != word {

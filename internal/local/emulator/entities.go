@@ -136,8 +136,8 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	op := operation{Request: fault.Request{
 		Kind:  fault.Query,
 		Table: t.resource,
-		// The identity contains the token's key, but not its hops. So the query after an empty page counts as the same
-		// request.
+		// The identity contains only the token's key. The query after an empty page begins at the same key, so it counts as
+		// a repetition.
 		Identity: strings.Join([]string{"query " + t.resource, values.Get("$filter"), values.Get("$select"), values.Get("$top"), at.key.Partition, at.key.Row}, "\x00"),
 	}}
 	if q.Filter != nil {

@@ -100,8 +100,8 @@ func mayBegin(b, c byte) bool {
 	return false
 }
 
-// leadingMatch compares the beginnings of a text and of a secret. of is the number of equal characters, and n is their
-// length in the text.
+// leadingMatch returns how many characters of the secret's beginning are also at the text's beginning, perhaps escaped,
+// and their length in the text.
 func leadingMatch(text, secret string) (of, n int) {
 	for of < len(secret) {
 		m := escapedLength(text[n:], secret[of])

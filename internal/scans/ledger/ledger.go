@@ -50,8 +50,8 @@
 // the work of the step itself. So the sums show the scan's progress, and no pending row is needed.
 //
 // Done rows are folded (fold.go), on average after every 48th commit. Folded rows are folded again, so a million steps
-// leave about 150 rows. A folded row also has a timeline, and up to 512 keys at which pages ended. The timeline has the
-// service's times. The keys are for ranges and hints.
+// leave about 150 rows. A folded row also has a timeline, and up to 512 keys at which pages ended. The timeline's
+// times come from the service's clock. The keys are for ranges and hints.
 //
 // A status reads one page, so it sees all rows at the same moment. The page contains folded rows, then done rows,
 // pending rows, and the scan's own row. A status does not need the rows x and w, so they sort after the scan's own row.
@@ -68,8 +68,8 @@
 // All rows of a scan's steps are in one partition, which processes 2,000 entities per second. A step costs six to eight
 // entities: three for its commit, one to check whether it is pending, and two to four for folding. So a scan makes 200
 // to 300 commits per second. This rate is just enough to copy partitions of ten rows: 200 such steps per second make
-// 20,000 transactions per second, and the destination's account allows no more. A step of a count makes four queries,
-// because steps of one query would exceed the partition's limit.
+// 20,000 transactions per second, and the destination's account allows no more. If each step of a count made only one
+// query, the count would need more commits per second. So each of its steps makes four queries.
 //
 // Requests, messages, notes and hints are opaque to the package.
 package ledger

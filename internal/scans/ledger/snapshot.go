@@ -42,7 +42,7 @@ func (l *Ledger) Snapshot(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }
 
-// Detail reads a scan with the notes of its done rows and up to a few thousand pending steps. It makes one request per
+// Detail reads a scan, the notes of its done rows, and up to a few thousand pending steps. It makes one request per
 // thousand rows or 4 MiB.
 func (l *Ledger) Detail(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, true)
@@ -83,8 +83,8 @@ func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot
 // snapshotTries is the maximum number of tries of [Ledger.Snapshot]. A try fails if a fold happens during it.
 const snapshotTries = 5
 
-// detailPages is the maximum number of pages that [Ledger.Detail] reads. If the done rows fill more pages, it reads all
-// of these.
+// detailPages is the number of pages after which [Ledger.Detail] stops. But Detail reads all done rows, even if they
+// fill more pages.
 const detailPages = 8
 
 type draft struct {

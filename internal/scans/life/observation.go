@@ -88,7 +88,7 @@ func (l observation) missing(step ledger.StepID, function string) bool {
 type front struct {
 	steps  map[ledger.StepID]bool // the messages' steps
 	all    bool                   // there are no other visible messages
-	newest time.Time              // when the newest of these messages was put into the queue
+	newest time.Time              // when the newest peeked message was put into the queue
 }
 
 func newFront(messages []storage.Message) front {

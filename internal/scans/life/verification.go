@@ -54,9 +54,9 @@ func (l *Life) turnOf(ctx context.Context, id ledger.ScanID) (turn, error) {
 	return dropped, nil
 }
 
-// endingOf returns the ending of a scan whose steps are done. A comparison fails if there are differences, or if the
-// number of an export's rows differs from the number in its manifest. Differences do not fail the verification of an
-// export, because the source may have changed since the export.
+// endingOf returns the ending of a scan whose steps are done. A comparison fails if an export has more or fewer rows
+// than its manifest says. It also fails if there are differences, unless the request has proof: the source may have
+// changed since the export.
 func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {
 	as.State = ledger.Succeeded
 	r, err := scans.ParseStored(s.Request)

@@ -169,7 +169,8 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 }
 
 // recordProofs records the results of verifications. It checks a verification until the verification has succeeded,
-// because somebody may retry a failed verification. After a new proof, other backups may be kept than before.
+// because somebody may retry a failed verification. A new proof may make other backups outdated, so prune must run
+// again.
 func (sd *Scheduler) recordProofs(ctx context.Context, r *scheduleRow) (changed bool, err error) {
 	if len(r.Unproved) == 0 {
 		return false, nil

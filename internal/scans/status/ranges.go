@@ -134,7 +134,7 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 		}
 		pages = append(pages, e)
 	}
-	written := 0 // retried rows, not yet subtracted
+	written := 0 // retried rows of earlier pages, still to be subtracted
 	for i, p := range pages {
 		left := p.Failed - written
 		pages[i].Failed, written = max(0, left), max(0, -left)

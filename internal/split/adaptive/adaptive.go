@@ -24,7 +24,7 @@ type Strategy struct {
 	// Hints, if set, describe where an earlier scan with the same bounds found the rows. The table may have changed since. All steps of a scan need
 	// the same hints.
 	Hints *scan.Hints
-	// PageRows is the number of rows in a full page, which is the unit of hints. 0 means that every page is full.
+	// PageRows is the number of rows in a full page. Hints count full pages. If PageRows is 0, every page counts as full.
 	PageRows int
 	// If Partitions is set, the strategy lists partition keys. After each page, it skips the unread rows of the page's last partition, but still
 	// finds all partition keys. It uses no hints.

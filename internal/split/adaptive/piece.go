@@ -18,9 +18,9 @@ type Piece struct {
 	within   bool    // the piece's keys are in the partition that the victim was reading
 	believed float64 // the number of pages that was expected when the piece was cut
 
-	misses float64 // number of pieces without rows that were cut from this one since such a piece last had rows
-	since  int     // pages read since a piece that was cut from this one last had rows
-	robbed int     // number of pieces that were cut from this piece since its last page was read
+	misses float64 // thieves (see [Theft]) without rows since a thief last found rows; each counts as its part
+	since  int     // pages read since a thief last found rows
+	robbed int     // number of thieves since the piece's last page was read
 	streak int     // how many pages, counted back from the last page read, lay in one partition
 
 	last  *key.Key // the last key read; nil before the first page

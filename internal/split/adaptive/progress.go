@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// slack returns how many pages a piece may have beyond its hint. [Ahead] reports at least this many unread pages.
+// slack returns how many pages a piece may have beyond its hint. When all pages of the hint are read, [Ahead] reports this number of unread pages.
 func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 
 // hasOutgrownHint reports whether the piece has exceeded its slack. If so, the number of unread pages is unknown.

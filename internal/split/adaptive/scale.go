@@ -57,10 +57,11 @@ type ruler struct {
 	open  scale // the scale of the position at which the last key read and the end differ
 }
 
-// newRuler returns the ruler of an alphabet for the keys from the last key read (here) to the end, or to the last possible key if end is nil.
-// newRuler adds digits and letters to the learned characters, because any key may contain them. Unknown characters get weight only at the position
-// where the last key and the end differ. If the last key or the end has a character beyond ASCII at this position, unknown characters get half the
-// weight of all known characters. Otherwise, they get a fifth of the weight of the added digits and letters if end is nil, and no weight if not.
+// newRuler returns the ruler of an alphabet for the keys from here to end. The argument here is the last key read. If end is nil, the keys have no
+// upper bound. newRuler adds digits and letters to the learned characters, because any key may contain them. Unknown characters get weight only at
+// the position where the last key and the end differ. If the last key or the end has a character beyond ASCII at this position, unknown characters
+// get half the weight of all known characters. Otherwise, they get a fifth of the weight of the added digits and letters if end is nil, and no weight
+// if not.
 func newRuler(a alphabet, here, end []rune) ruler {
 	const (
 		supposed = 16  // the weight of assumed characters; a page's letters weigh up to pageWeight

@@ -26,7 +26,7 @@ type level struct {
 const (
 	maxLevels = 32   // the number of remembered levels; deeper levels are dropped
 	inherited = 0.3  // weight of the levels that a piece inherits, relative to levels that it has read
-	grain     = 0.02 // a level counts as measured if it has more pages of siblings than this
+	grain     = 0.02 // a level counts as measured if its siblings fill more than this part of a page
 )
 
 // MarshalJSON implements [json.Marshaler].
@@ -83,8 +83,8 @@ func (t trail) afterPage(g *gauge, keys []string, share float64, start string) t
 	if t.Here != nil && !t.isMeasured(fork) {
 		next.Tries = max(0, t.Tries-1)
 	}
-	// fork is the depth at which the old and the new last key differ. In the level of this depth, all keys that were read at this depth or
-	// deeper are now siblings.
+	// fork is the depth at which the old and the new last key differ. The keys that were read in deeper levels are now also siblings in the
+	// level of depth fork.
 	at := level{depth: fork}
 	if fork > t.Fresh && fork < len(before) {
 		at.width = g.position(before[:fork+1], fork)

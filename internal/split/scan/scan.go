@@ -13,7 +13,7 @@
 //   - bounds are compared in the service's order (package key), and no
 //     surrogate pair is cut.
 //
-// [Serial] reads page after page. [Prefix] is the published prefix scan.
+// [Serial] reads page after page. [Prefix] is Joel Verhagen's prefix scan.
 package scan
 
 import (

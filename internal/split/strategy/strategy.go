@@ -9,7 +9,7 @@ import (
 // The names of the strategies.
 const (
 	Adaptive = "adaptive" // learns from the keys that it reads
-	Prefix   = "prefix"   // the published prefix scan
+	Prefix   = "prefix"   // Joel Verhagen's prefix scan; see [scan.Prefix]
 	Serial   = "serial"   // reads page after page
 )
 

@@ -51,7 +51,7 @@ func ticksOf(t time.Time) ticks { return ticks(t.Unix())*second + ticks(t.Nanose
 
 func (t ticks) time() time.Time { return time.Unix(int64(t/second), int64(t%second)*100) }
 
-// place is the place of a row in the order in which rows were written. Rows of one tick are in the order of their ids.
+// place is a row's position in the order of writing. Rows of one tick are in the order of their ids.
 type place struct {
 	written ticks
 	id      string
