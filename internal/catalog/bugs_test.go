@@ -80,7 +80,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"a repeated PUT accepts a record that has moved from any place", "TestMoves", "write.go",
 		"planErr != nil || !p.mayMatch(from) {", "planErr != nil || !p.mayMatch(from) && !WRONG {"},
 	{"after a lost answer, only one write of a group counts as committed", "TestGroupAfterLostAnswers", "log.go",
-		"		if err = nil; !ours { // if our entry is in the log, all writes are committed\n", "		if WRONG && ours {\n			for _, m := range all {\n				m.err = ErrRaced\n			}\n			all[at].err = nil\n			return\n		}\n		if err = nil; !ours { // if our entry is in the log, all writes are committed\n"},
+		"		if err = nil; !ours { // the log cannot be read, so it is unknown whether the writes are committed\n", "		if WRONG && ours {\n			for _, m := range all {\n				m.err = ErrRaced\n			}\n			all[at].err = nil\n			return\n		}\n		if err = nil; !ours { // the log cannot be read, so it is unknown whether the writes are committed\n"},
 	{"after the refusal of one write, the group's other writes are not committed", "TestGroupWithRefusedWrites", "log.go",
 		"			_ = inHalves(all, at, again)\n", "			if !WRONG {\n				_ = inHalves(all, at, again)\n			}\n"},
 	{"a group that is too large for a transaction is refused", "TestGroupsFitTransactions", "log.go",

@@ -71,8 +71,8 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 		for _, u := range m.updates {
 			t = wal.NextTime(t, u.from.State())
 		}
-		// Use a new clock for each entry. A shared clock never goes back. If one head had a time far in the future, all later entries
-		// would get such times.
+		// Use a new clock for each entry, because a clock never goes back. After one head with a time far in the future, a shared
+		// clock would give all later entries such times.
 		m.entry.ID = wal.EntryID(logtail.NewClock().NextKey(t))
 		m.entry.Time = t
 	}
@@ -104,7 +104,7 @@ func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment
 			_ = inHalves(all, at, again)
 			return
 		}
-		if err = nil; !ours { // if our entry is in the log, all writes are committed
+		if err = nil; !ours { // the log cannot be read, so it is unknown whether the writes are committed
 			err = &unanswered{failed}
 		}
 	case len(all) > 1 && (hopeless(err) || store.Overtaken(err) || errors.Is(err, errTooMany)):
@@ -224,8 +224,8 @@ func inHalves[T any](all []T, omit int, do func([]T) error) error {
 	return g.Wait()
 }
 
-// onceOps returns the operations that store a request's id and its answer. They do not store the answer's record, because the
-// entry contains it.
+// onceOps returns the operations that store a request's id and its answer. The answer's record is not stored again, because
+// the entry contains the record.
 func onceOps(o claim.ID, shard store.Shard, entry wal.EntryID, w wal.Write, did Outcome) []storage.Op {
 	if o.None() {
 		return nil

@@ -248,7 +248,7 @@ func (st *stages) afterMove(ctx context.Context, old *store.Head) error {
 	if old.Instead == nil {
 		return nil
 	}
-	if err := st.complete(ctx, store.ShardOf(old.First), old.Entry); !settled(err) { // a hopeless entry must not block a deletion
+	if err := st.complete(ctx, store.ShardOf(old.First), old.Entry); !settled(err) { // an entry that will never succeed must not block a deletion
 		return err
 	}
 	return nil
@@ -405,7 +405,7 @@ func (st *stages) finish(ctx context.Context, e applied, err error) error {
 		st.committer.finishLater(ctx, e)
 		return nil
 	case errors.As(err, new(*collision)), e.Kind == wal.Insert && hopeless(err):
-		return st.applyPending(ctx, e.Entry) // while we were slow, another record may have taken the row key
+		return st.applyPending(ctx, e.Entry) // another record may have taken the row key in the meantime
 	}
 	return &committed{problem.Busyf("", "the write is committed and will be completed, but the record is not yet visible under every key; you may send the write again").Because(err)}
 }
@@ -451,7 +451,7 @@ func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (
 					continue // package check reports entries that cannot be read
 				}
 				err = st.complete(ctx, shard, e.ID)
-				if !settled(err) { // a hopeless entry must not block others
+				if !settled(err) { // an entry that will never succeed must not block other entries
 					return err
 				}
 				if !hopeless(err) {

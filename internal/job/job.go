@@ -292,7 +292,7 @@ func (j *Job) expectRows(ctx context.Context, known int64, removes bool) error {
 		}
 	case j.spec.Keys == nil && o.MaxRows == 0 && o.sweepOptions(o.Rows).Requests == nil:
 		o.Meter.CountBeside(ctx, progress.RowsOf(j.spec, o.Memory), removes)
-	case j.spec.Keys != nil && j.spec.Filter == "": // with a filter, the sweep does not count the listed keys that the filter excludes
+	case j.spec.Keys != nil && j.spec.Filter == "": // a filter may exclude listed keys, which the sweep then does not count
 		o.Meter.Expect(j.spec.Keys.Len())
 	}
 	return nil

@@ -55,7 +55,8 @@ func (p Place) Local() bool {
 // inLines reports whether the place is a file or a stream, whose rows may be in any order.
 func (p Place) inLines() bool { return p.Kind == place.KindFile || p.Kind == place.KindStream }
 
-// CheckEnding refuses an export's path that ends like a file of an unknown form, unless an export has already begun there.
+// CheckEnding refuses an export's path that looks like the name of an unsupported file, such as rows.txt, unless an export has
+// already begun there.
 func (p Place) CheckEnding(ctx context.Context, option string) error {
 	ending := place.UnknownEnding(p.Path)
 	if ending == "" || p.Objects == nil {

@@ -77,7 +77,7 @@ type member struct {
 	value jsontext.Value // a part of the data
 }
 
-// split divides an object into its members. More than limit members are an error.
+// split divides an object into its members. It fails if the object has more members than limit.
 func split(data []byte, limit int) ([]member, error) {
 	if !utf8.Valid(data) {
 		return nil, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")

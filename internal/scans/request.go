@@ -97,8 +97,8 @@ const (
 var ActionTypes = []string{Copy, Count, Keys, Enqueue, Delete, Verify}
 
 // MaxSegments is the maximum number of queries of an invocation. Each query adds at most four children to the commit:
-// three for unread ranges, and one if the query's rows are handed over. So the commit fits into one transaction of 100
-// rows.
+// three for unread ranges, and one for rows whose writes are handed over (see package engine). So the commit fits into
+// one transaction of 100 rows.
 const MaxSegments = 24
 
 const maxName = 100

@@ -137,7 +137,7 @@ type Query struct {
 
 // The memory that a page needs until all transactions with the page's rows have answers. With concurrent pages, a row of 158 bytes needed
 // 1,400 bytes of memory, a row of 228 bytes needed 1,500 bytes, and a row of 548 bytes needed 3,600 bytes. Large rows, with 30,000
-// characters per property or with 252 properties, needed 2.1 to 2.7 bytes for each byte.
+// characters per property or with 252 properties, needed 2.1 to 2.7 bytes for each byte of the answer.
 const (
 	pageWeight = 3      // bytes of memory for each byte of the answer
 	rowWeight  = 3 << 9 // bytes of memory for each row

@@ -87,7 +87,8 @@ func newSys(function string) sys {
 	return sys{MethodName: function, UtcNow: time.Now().UTC(), RandGuid: uuid.NewString()}
 }
 
-// encodeTwice returns the JSON of a string. The document encodes this JSON again, as the host's documents do.
+// encodeTwice returns the JSON of a string. When the document is encoded, this JSON is encoded again, as in the host's
+// documents.
 func encodeTwice(s string) string { return string(encode(s)) }
 
 // encode returns v as JSON, with <, > and & unescaped.

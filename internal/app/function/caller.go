@@ -50,7 +50,7 @@ func (h Host) onlyFromHost(next http.Handler) http.Handler {
 }
 
 // foreignName returns the request's host name if it is not a name of this machine. If a web page's host name resolves to this
-// machine, the page can send requests here under that name (DNS rebinding). A Functions host passes the name on in
+// machine, the page can send requests here under that name (DNS rebinding). A Functions host puts the name into
 // X-Forwarded-Host.
 func foreignName(r *http.Request) (name string, foreign bool) {
 	names := append([]string{r.Host}, r.Header.Values("X-Forwarded-Host")...)
@@ -61,8 +61,8 @@ func foreignName(r *http.Request) (name string, foreign bool) {
 }
 
 // pastHost reports whether a browser has sent the request directly to the handler's port. On a developer's machine, any web page can send simple requests
-// to that port. A page cannot add the headers that a host adds: an invocation id or X-Forwarded-Host. (DefaultHttpProxyService of azure-functions-host;
-// YARP)
+// to that port. A web page cannot add the headers that a host adds: an invocation id or X-Forwarded-Host. (DefaultHttpProxyService of
+// azure-functions-host; YARP)
 func pastHost(r *http.Request) bool {
 	return hasHeader(r, "Origin", "Sec-Fetch-Site") && !hasHeader(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
 }

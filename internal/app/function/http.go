@@ -29,7 +29,8 @@ import (
 // Limits of a request's size and time. The host waits 230 s for an HTTP answer. After functionTimeout, it kills the process
 // with all its invocations. (Microsoft Learn, "Azure Functions scale and hosting")
 const (
-	// maxEnvelope allows a queue message of 64 KiB, escaped twice, with a copy of its top-level properties as metadata.
+	// maxEnvelope is enough for a queue message of 64 KiB that is escaped twice, and for a copy of the message's top-level properties in the
+	// metadata.
 	maxEnvelope   = 1 << 20
 	maxRequest    = scans.MaxRequest
 	maxEventBytes = 4 << 20 // about the size of one transaction

@@ -41,7 +41,7 @@ func Number(text string) (canonical string, ok bool) {
 // digits. Each part has a fixed length, so sorting the values as text sorts the numbers. The sort value of a negative
 // number is the [complement] of these parts.
 const (
-	positive      = "6" // the sign of a positive number; its complement is 3
+	positive      = "6" // the sign of a positive number; a negative number has the complement, 3
 	numberDigits  = 19  // an Int64 has at most 19 digits
 	doubleDigits  = 17  // 17 digits distinguish any two Doubles
 	exponentShift = 500 // is added to a Double's position (-323 to 309), so that the position has three digits

@@ -45,7 +45,7 @@ import (
 type Result struct {
 	Moved   int `json:"moved"`   // records whose index rows were written with another schema
 	Taken   int `json:"taken"`   // records taken over from another program
-	Entries int `json:"entries"` // entries that the published program had not carried out
+	Entries int `json:"entries"` // entries in the published program's log that the migration has carried out
 	Removed int `json:"removed"` // rows that were deleted, because the schema has no row with their keys
 	Left    int `json:"left"`    // rows, records and entries that were reported and left unchanged
 }
@@ -165,8 +165,8 @@ type foreignRow struct {
 }
 
 // takeOverRow takes over one row of another program. If the row's identity has no head, takeOverRow adopts the record into the
-// log. Then it calls deleteOriginal. Rows of one identity must be handled one after another, because the first call adopts the
-// record. If another writer is faster, the next run handles the row.
+// log. Then it calls deleteOriginal. The caller must handle the rows of one identity one after another, so that only the first
+// call adopts the record. If another writer is faster, the next run handles the row.
 func (m *migrator) takeOverRow(ctx context.Context, row foreignRow) error {
 	h, err := m.ReadHead(ctx, row.id.First(), row.id.Hash())
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 // the row's Timestamp.
 const stoppedColumn = "Stopped"
 
-// stopWriters stores our schema. Unless our schema was already stored and ready, stopWriters also stops all writers, waits
-// until they have noticed the stop, and returns the schema row. The caller ends the stop with resumeWriters. The schema row
-// contains the time of the stop, so a migration that continues or reverts an earlier migration waits only for the remaining
-// time.
+// stopWriters does nothing if the new schema is already stored and ready. Otherwise, it stores the new schema, stops all
+// writers, waits until they have noticed the stop, and returns the schema row. The caller ends the stop with resumeWriters.
+// The schema row contains the time of the stop, so a migration that continues or reverts an earlier migration waits only
+// for the remaining time.
 func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {
 	row, found, err := m.Log.Get(ctx, store.SchemaKey)
 	if err != nil || found && row.Get("Schema") == m.Schema.String() && row.Get("State") == store.Ready {

@@ -32,7 +32,7 @@ const (
 // ClaimsPartition is the partition of the claims of all requests (see package claim).
 const ClaimsPartition = "claims"
 
-// The columns of our rows that are not fields of the record.
+// The columns of this program's rows, without the record's fields.
 const (
 	identityColumn = record.OwnPrefix + "identity"
 	VersionColumn  = record.OwnPrefix + "version"

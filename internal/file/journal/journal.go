@@ -284,8 +284,8 @@ func (f *File) Close() error {
 	return errors.Join(f.Sync(), f.file.Close(), f.release())
 }
 
-// Remove deletes the file of finished work. A missing file is not an error. The lock file is deleted first. If the process is killed between
-// the two deletions, the next process that resumes from the journal deletes the journal.
+// Remove deletes the file of finished work. A missing file is not an error. The lock file is deleted first. If the process is killed before
+// it deletes the journal, the next process that resumes the work deletes the journal.
 func (f *File) Remove() error {
 	return errors.Join(f.release(), file.PathAt(f.path).Remove())
 }

@@ -89,7 +89,7 @@ func Parse(text json.RawMessage, command string) (Record, error) {
 // change, or omits an option that must be given again. It also fails if the record contains an option that no record may contain.
 //
 // An option that names a file may change, because the file may have been moved, for example to a larger disk. The digest shows whether --rows is
-// still the same list. A resumed command may add options that apply after a copy, and may change limits.
+// still the same list. A resumed command may change limits. It may also add --verify, because this option applies only after the copy.
 func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	all := map[string]Option{}
 	for _, o := range options {

@@ -194,7 +194,7 @@ func (c *Checkpoint) flush(f *frontier, t Totals) error {
 		return nil
 	}
 	if c.file.Grown() {
-		return c.rewrite(f, t) // the snapshot includes the lines that are not written yet
+		return c.rewrite(f, t) // the snapshot also contains what the unwritten lines record
 	}
 	err := c.file.Flush()
 	if err == nil && c.pages && c.consumes {

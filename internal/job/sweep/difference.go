@@ -38,7 +38,7 @@ type Comparison interface {
 // table order, sorted. If there is an error, it returns the differences found so far.
 func Compare(ctx context.Context, s Spec, o Options, c Comparison) (Totals, []Difference, error) {
 	r := newRun(s, o, c, false)
-	r.state.comparison, r.state.consumes = c, true // a sync may have changed the row, which then no longer differs
+	r.state.comparison, r.state.consumes = c, true // after a sync has changed a row, later queries do not find a difference in the row
 	totals, err := r.do(ctx)
 	return totals, r.state.differences.first(), err
 }

@@ -39,9 +39,9 @@ type pair struct {
 	most   func() int64
 }
 
-// Pair returns a source that has the rows of two places. Its pages should be read one after another. The source holds up to most bytes of rows in
-// memory from the budget, and reads all other rows again. The argument filter is a condition without "or" for the source's rows, or "" for all rows.
-// [Differences] interprets the rows.
+// Pair returns a source that has the rows of two places. Its pages should be read one after another. The source takes memory for rows from the
+// budget, at most the number of bytes in the argument most. It reads all other rows again. The argument filter is a condition without "or" for the
+// source's rows, or "" for all rows. [Differences] interprets the rows.
 func Pair(source, destination storage.Source, depth Depth, filter string, most int64, budget *memory.Budget) storage.Source {
 	p := newPair(source, destination, Options{Depth: depth, Only: filter}, func() int64 { return most })
 	p.budget = budget
@@ -211,7 +211,7 @@ func (p *pair) heldBytes() int64 {
 	return p.bytes
 }
 
-// expire drops the rows that are held for a token, if they still belong to the given position.
+// expire drops the position that is held for a token, with its rows, unless another position has replaced the given one.
 func (p *pair) expire(token key.Token, at *position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -268,7 +268,7 @@ func (s *side) pop() {
 	}
 }
 
-// merge merges rows until one side has no held rows although its table has further rows.
+// merge merges the held rows of both sides. It stops when one side has no held rows left, but the side's table has further rows.
 func (at *position) merge(depth Depth) (rows []storage.Row) {
 	a, b := &at.sides[0], &at.sides[1]
 	for {

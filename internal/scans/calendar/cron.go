@@ -12,7 +12,7 @@ import (
 type Cron struct{ spec *cron.SpecSchedule }
 
 // starBit marks a field that is * in the expression. With this mark on one of the two day fields, package cron fires
-// only when both day fields match. Without the mark, it fires when one of them matches.
+// only when both day fields match. Without the mark, package cron fires when either day field matches.
 const starBit = 1 << 63
 
 // ParseCron reads six NCRONTAB fields: second minute hour day month weekday. An expression that never fires is an error.

@@ -31,7 +31,7 @@ func (k Keep) Check() error {
 const mostKept = 1000
 
 // Outdated returns the indexes of the backups that no rule keeps. The occurrences are those of all successful backups,
-// newest first. The newest backup is always kept. If a rule keeps fewer backups than its number, it also keeps the
+// newest first. The newest backup is always kept. If a rule has kept fewer backups than it may keep, it also keeps the
 // oldest backup.
 func (k Keep) Outdated(occurrences []time.Time) (outdated []int) {
 	rules := []struct {

@@ -42,7 +42,7 @@
 // and a pending row are lost, the expected and the actual number of pending steps both fall by one. So each done row
 // has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. The scan's First is the sum
 // of the hashes of all attempts' first steps. First plus all balances must equal the sum of the hashes of the pending
-// steps, even after folds. Otherwise, the scan fails.
+// steps. Otherwise, the scan fails.
 //
 // # Done rows
 //

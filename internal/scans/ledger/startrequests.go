@@ -12,8 +12,8 @@ import (
 // A start request has the key r|ID, in the partition of the lists.
 const startRequestPrefix = "r|"
 
-// kindVersion is the version of a row with the property Kind. Programs that do not know Kind would start the scan
-// without the check, so they must not read the row.
+// kindVersion is the version of a row with the property Kind. Older programs do not know Kind, and would start a
+// scan without the checks that a [CheckedStart] needs. So they must not read the row.
 const kindVersion = 2
 
 // StartKind is the kind of a start request.
@@ -46,7 +46,7 @@ type StartRequest struct {
 }
 
 // AddStartRequest requests a start. It inserts a row and never replaces one, so any process may repeat the call. If the
-// request already exists, added is false. Perhaps this call's first try made it.
+// request already exists, added is false, even if an earlier try of this call inserted the row.
 func (l Requests) AddStartRequest(ctx context.Context, a StartRequest) (added bool, err error) {
 	err = l.write(ctx, "record the start request of scan "+string(a.ID), a.row(storage.Insert))
 	if storage.Conflict(err) {

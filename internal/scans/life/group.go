@@ -305,7 +305,7 @@ func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
 		}
 	}
 	now, err := l.scans.Now(ctx)
-	if wait := latest.Sub(now); err == nil && wait >= 0 { // the new attempt must begin later than all earlier ends; clocks may differ by a second
+	if wait := latest.Sub(now); err == nil && wait >= 0 { // the new attempt must begin after the last member's end; clocks may differ by a second
 		task.Sleep(ctx, min(wait, time.Second)+time.Millisecond)
 		now, err = l.scans.Now(ctx)
 	}

@@ -42,9 +42,9 @@ func (l *Life) requestStart(ctx context.Context, a ledger.StartRequest) error {
 	return nil
 }
 
-// RequestCheckedStart makes a start request for a new scan. The instance that starts the scan makes the checks of
-// [Life.Start], because this process may lack the connections. Even if there is an error, the scan's id is returned,
-// because the request may have been recorded.
+// RequestCheckedStart makes a start request for a new scan. The caller's process may lack the scan's connections, so
+// the instance that starts the scan makes the checks of [Life.Start]. Even if there is an error, the scan's id is
+// returned, because the request may have been recorded.
 func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger.ScanID, error) {
 	now, err := l.scans.Now(ctx)
 	if err != nil {

@@ -201,7 +201,7 @@ type scheduleRow struct {
 	Request   *scans.Request `json:"request,omitempty"`
 	DecidedAt time.Time      `json:"asked,omitzero"` // when Last was decided
 	Success   *Run           `json:"success,omitempty"`
-	Missed    Omitted        `json:"missed"`  // each of these was found only after a newer occurrence was due
+	Missed    Omitted        `json:"missed"`  // occurrences that were found only after newer ones were due
 	Skipped   Omitted        `json:"skipped"` // due while the last scan was running
 	// RunBy names the claim of the [Scheduler.RunNow] call that started Last. It is "" if Last's occurrence was due.
 	RunBy string `json:"runBy,omitempty"`

@@ -102,7 +102,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 	return left
 }
 
-// advanced returns the unread rest of a range. The argument ends contains the pages that were read.
+// advanced returns the part of a range that is still unread after the given pages.
 func (s pendingRange) advanced(ends []scan.PageEnd) pendingRange {
 	if !s.partlyRead {
 		return s

@@ -142,7 +142,8 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 	return pages
 }
 
-// division divides a part of a scan's range: from its beginning to the key in the field at.
+// division is the part of a scan's range that is already divided into ranges: from the range's beginning to the key in
+// the field at.
 type division struct {
 	ranges []KeyRange
 	at     key.Key
@@ -186,8 +187,8 @@ func (d *division) add(high *key.Key, state string) {
 	d.ranges = append(d.ranges, r)
 }
 
-// edge returns a key in the form of an answer, or nil for the table's beginning. A NUL at the end of a key means "after
-// this key". edge removes it.
+// edge returns a key in the form of an answer, or nil for the table's beginning. In a range, a key with a NUL at its
+// end means "after this key". edge removes the NUL.
 func edge(k key.Key) *Edge {
 	if k == (key.Key{}) {
 		return nil

@@ -50,9 +50,9 @@ type heldStep struct {
 	counters   []*storage.Counter // of the running deliveries
 }
 
-// newHeartbeats returns heartbeats that are written by the function write. This function must make only one try,
-// because growing pauses between tries would delay the next heartbeat. After an outage, other processes must soon see
-// that this process lives.
+// newHeartbeats returns heartbeats that are written by the function write. This function must make only one try.
+// After an outage, growing pauses between tries would delay the heartbeat that shows other processes that this
+// process lives.
 func newHeartbeats(waits func(*ledger.Heartbeat), write func(context.Context, ledger.Heartbeat) error) *heartbeats {
 	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, steps: map[ledger.StepID]*heldStep{}}
 }

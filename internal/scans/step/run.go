@@ -207,8 +207,9 @@ func unrecorded(p ledger.Pending, delivery int) bool {
 	return delivery == 1 && p.Sends == 0 && p.Begun == 0 && !p.FirstEnded
 }
 
-// committedBefore handles the message of a step that was committed before. If the delivery is repeated, a process may
-// have died between the commit and the scan's end, so committedBefore ends the scan if no step is pending.
+// committedBefore handles the message of a step that was committed before. The process that committed the step may
+// have died before it ended the scan. So after a repeated delivery, committedBefore ends the scan if no step is
+// pending.
 func (s *Steps) committedBefore(ctx context.Context, scan ledger.ScanID, delivery int) error {
 	if delivery > 1 {
 		if _, err := s.life.Finish(ctx, scan); err != nil {
@@ -269,8 +270,8 @@ func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 	}
 }
 
-// fold is called after each step, and folds done steps from time to time. If a fold fails, the next fold includes its
-// rows.
+// fold is called after each step, and folds done steps from time to time. If a fold fails, the next fold includes the
+// same rows.
 func (s *Steps) fold(ctx context.Context, m scans.Message) {
 	if err := s.ledger.FoldAfter(ctx, m.Scan, m.ID, s.scans.Options.FoldEvery, scans.JoinNotes); err != nil {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("the rows of done steps were not combined")

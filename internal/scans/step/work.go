@@ -17,8 +17,8 @@ import (
 )
 
 type stepWork interface {
-	// parallel reports whether queries may run concurrently. Between the rows of concurrent queries, rows may be
-	// missing.
+	// parallel reports whether queries may run concurrently. Concurrent queries may leave gaps between their
+	// rows. Other steps read these gaps.
 	parallel() bool
 	// add adds the rows of a page that was read at readAt. It returns the rows that the step holds until its end.
 	add(ctx context.Context, of scan.Step, readAt time.Time, rows []storage.Row) (held []storage.Row, err error)

@@ -42,8 +42,9 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 }
 
 // survey estimates the keys that follow, from the deepest level of the last key to the top. In a level with known siblings (see [trail]), it assumes
-// that their density continues. In other levels, the estimate depends on the probability that keys fork there. This probability is lower if a large
-// part of the level was read without finding siblings. Each cut in such a level reduces the probability further.
+// that their density continues. In the other levels, the estimate depends on the probability that keys fork there. This probability is lower if a
+// large part of the level was read without finding siblings. Each cut in a level without known siblings also reduces the probability in all these
+// levels.
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read
@@ -87,7 +88,7 @@ func (g *gauge) survey(t trail, f forks) {
 	}
 }
 
-// scale returns the scale of a position. Unknown characters matter only at the position where the last key read and the end differ.
+// scale returns the scale of a position. Only the position where the last key read and the end differ has a scale with unknown characters.
 func (g *gauge) scale(depth int) scale {
 	if depth == g.top {
 		return g.ruler.open

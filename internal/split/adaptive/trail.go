@@ -9,7 +9,8 @@ import (
 // and differ in the next character. These keys are the siblings of the last key in that level.
 type trail struct {
 	Here *string `json:"here,omitempty"` // the last key read, nil if there is none
-	// The trail's first key is not in the levels deeper than Fresh. So in these levels, all keys before Here have been read.
+	// Fresh is the number of characters that Here shares with the key at which the trail began. In deeper levels, all keys before Here have been
+	// read.
 	Fresh  int     `json:"fresh,omitempty"`
 	Levels []level `json:"levels,omitempty"` // levels with siblings, and the level Fresh, sorted by depth
 	// Tries counts the cuts in levels without known siblings. When siblings are found in such a level later, Tries falls by 1.

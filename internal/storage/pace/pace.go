@@ -9,8 +9,8 @@
 // A service may also refuse a few requests at any load. So a Pace measures the share of refused requests. If the share
 // rises, the Pace halves the load for a trial. If the smaller load lowers the share, or still gets nearly as many
 // answers, the old load was too high. Otherwise the load returns to its old value, and the share becomes the *floor*. A
-// share near the floor starts no further trial. The service may have accepted a short burst of requests before the
-// first trial. So a high share becomes the floor only after a second trial.
+// share near the floor starts no further trial. A high share becomes the floor only after a second trial. The first
+// trial may show no difference, because the service may have accepted a short burst of requests before the trial.
 //
 // A partition that throttles gets a limit in rows per second. The limit is nine tenths of the rate at which the
 // partition answered rows while it throttled. The limit grows by 3 % in each second in which the partition is busy and
@@ -48,8 +48,8 @@ const (
 	tolerated      = 1.25        // a trial begins if the share of refusals clearly exceeds the floor times this factor; see deviations
 	deviations     = 3           // an excess of refusals counts as chance up to this number of standard deviations
 	crowded        = 0.3         // a greater share of refusals lowers the limit without a trial
-	fallen         = 0.4         // a trial finds a limit if the share of refusals falls by at least this fraction
-	spared         = 0.75        // a trial also finds a limit if the smaller load gets more than this fraction of the earlier answers
+	fallen         = 0.4         // the old load was too high if the trial reduces the share of refusals by at least this fraction
+	spared         = 0.75        // the old load was also too high if the trial gets more than this fraction of the old answers per second
 	enoughRefusals = 10          // if the share of refusals does not change, a trial is long enough for this number of refusals
 	high           = 0.05        // a greater share of refusals counts as the floor only after a second trial
 )

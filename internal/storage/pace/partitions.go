@@ -26,8 +26,8 @@ type partition struct {
 }
 
 const (
-	// target is the published rate of a partition, in rows per second. It is a partition's first limit. (Microsoft Learn, "Scalability
-	// and performance targets for Table storage")
+	// target is the rate that Microsoft states for a partition, in rows per second. It is a partition's first limit. (Microsoft Learn,
+	// "Scalability and performance targets for Table storage")
 	target     = 2000
 	lowest     = 10    // rows per second
 	refusal    = 0.05  // if a larger share of the requests is refused, the limit is lowered

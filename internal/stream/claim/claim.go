@@ -177,7 +177,8 @@ func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 	return of, problem.Busyf("", "other processes keep changing the request's claim; try again")
 }
 
-// Unchanged reports whether the claim is as this try made it. A repetition may have taken the claim over.
+// Unchanged reports whether the claim's row is still the one that this try wrote. It is not if a repetition has taken over the
+// claim.
 func (c Claims) Unchanged(ctx context.Context, of Claim) (bool, error) {
 	there, found, err := c.Table.Get(ctx, of.row.Key)
 	if err != nil {

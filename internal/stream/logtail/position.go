@@ -69,7 +69,7 @@ func (p place) compare(other place) int {
 type position struct {
 	newer     string // the bound, as in Span.Newer
 	floor     ticks
-	readUntil ticks   // all rows that were written up to this time were visible when the position was made; not before floor
+	readUntil ticks   // when the position was made, all rows written up to this time were visible; not earlier than floor
 	newest    place   // set if there are groups
 	groups    []group // newest first, at most maxGroups
 }
@@ -160,7 +160,7 @@ func (a arrival) bytes() int {
 
 // dueRows yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first. The
 // argument rows may lack rows that were written after readUntil. Therefore each tick after readUntil needs its own group in the
-// position. After maxSingle such groups, dueRows ends, and a later call returns the other rows.
+// position. After maxSingle groups of this kind, dueRows ends. A later call returns the remaining rows.
 func dueRows(rows []arrival, readUntil ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
 		singles := 0 // number of groups that are newer than readUntil
