@@ -13,9 +13,9 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 	inLines, single := from == place.KindFile || from == place.KindStream, to == place.KindFile || to == place.KindStream
 	switch {
 	case r.name == "export" && (from != place.KindTable || to == place.KindTable):
-		return usagef("export cannot copy %s, only from a table to files; use copy instead", o.describe(from, to))
+		return usagef(`export copies only from a table to files, not %s; use "tablesweep copy"`, o.describe(from, to))
 	case r.name == "import" && (from == place.KindTable || to != place.KindTable):
-		return usagef("import cannot copy %s, only from files to a table; use copy instead", o.describe(from, to))
+		return usagef(`import copies only from files to a table, not %s; use "tablesweep copy"`, o.describe(from, to))
 	case inLines && to != place.KindTable:
 		return usagef("the rows of --from %s may be in any order, so the destination must be a table; import the file into a table", o.from.path)
 	}

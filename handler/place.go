@@ -91,7 +91,7 @@ func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connecti
 		switch {
 		case own == known:
 		case in.given():
-			return nil, usagef("--%s cannot be combined with --%s %s, because this URL has a SAS or names another account", in.flag, flag, at.path)
+			return nil, usagef("--%s %s has a SAS or is in another account than --%s; leave --%[3]s out", flag, at.path, in.flag)
 		default:
 			name = ""
 		}

@@ -100,7 +100,7 @@ type scansListOptions struct {
 func (o *scansListOptions) options() []option {
 	return append(o.scansFlags.options("GET /api/scans"), []option{
 		{"top", perRun, &o.top, 20, "how many scans to list"},
-		{"state", perRun, &o.state, nil, "only scans that are running, succeeded, failed or canceled"},
+		{"state", perRun, &o.state, nil, "only scans in this state: running, succeeded, failed or canceled"},
 		{"action", perRun, &o.Action, nil, "only scans with this action: copy, count, keys, enqueue, delete or verify"},
 		{"table", perRun, &o.ListQuery.Table, nil, "only scans from or to this table"},
 		{"name", perRun, &o.Name, nil, "only scans whose name contains this text, ignoring case"},

@@ -29,7 +29,7 @@ func (o *verifyOptions) options() []option {
 		o.reportFlags.options(progress.Auto, "print differences and result as JSON, one object per line"), o.checkpointFlags.options(), []option{
 			o.selectOption(),
 			{"allow-extra", fixed, &o.allowExtra, nil, "do not count extra rows of the destination as differences"},
-			{"list", fixed, &o.list, verify.DefaultList, "list at most this many differences, 1 to 1000000, but count all"},
+			{"list", fixed, &o.list, verify.DefaultList, "maximum number of differences to list, 1 to 1000000; all differences are counted"},
 		})
 }
 
@@ -136,7 +136,7 @@ func (p *reportFlags) printDifferences(r *call, found verify.Result) error {
 		}
 	}
 	if more := found.Differences() - int64(len(found.List)); more > 0 && !p.json {
-		fmt.Fprintf(out, "%s after these in key order\n", problem.Plural(more, "more difference"))
+		fmt.Fprintf(out, "not listed: %s, later in key order\n", problem.Plural(more, "more difference"))
 	}
 	return out.Flush()
 }

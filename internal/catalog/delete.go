@@ -112,7 +112,7 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	if err == nil && !o.None() && !x.done.More {
 		switch kept, err := claimsIn(wr.Log).Record(ctx, claimed, store.Encode(x.done)); {
 		case err != nil: // a repetition will count only its own deletions
-			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer to a deletion was not stored; a repetition of the request will delete all records that match at that time")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer to a deletion was not stored; a repetition of the request will count only the records that it deletes itself")
 		case !kept: // a repetition of the request has ended first, and its answer is recorded
 			x.done.Repeated = true
 		}

@@ -95,7 +95,7 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 	}
 }
 
-var errLostTrail = errors.New("the record has moved, and its new place can no longer be determined")
+var errLostTrail = errors.New("the record has moved, and its new identity is unknown")
 
 // trace follows the moves of a record from the identity start. It returns the live head of the record's current identity, or
 // nil if the record was deleted. The argument lineage is the Lineage of the record's writes; see [wal.Write]. For each move,

@@ -73,5 +73,5 @@ func Verify(ctx context.Context, o VerifyOptions) (*Job, error) {
 
 // Compared describes the result of a comparison.
 func Compared(r verify.Result) string {
-	return fmt.Sprintf("%s with %s: %d missing, %d extra, %d different", problem.Plural(r.Rows, "row"), problem.Plural(r.Queries, "query"), r.Missing, r.Extra, r.Different)
+	return fmt.Sprintf("%s (%s): %d missing, %d extra, %d different", problem.Plural(r.Rows, "row"), problem.Plural(r.Queries, "query"), r.Missing, r.Extra, r.Different)
 }

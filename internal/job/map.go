@@ -47,7 +47,7 @@ func refuseMoved(option string, err error) error {
 	if !errors.Is(err, rowmap.ErrMoved) {
 		return err
 	}
-	return Hint(Refuse(option, " needs rows in key order, so the map must not change keys: %w", err), "first copy the rows to another table with the map; then run this command without the map on that table")
+	return Hint(Refuse(option, " needs rows in key order, so the map must not change keys: %w", err), "use the map to copy the rows to a new table, and run this command on the new table")
 }
 
 func (o Options) mapRows(ctx context.Context, rows []storage.Row) (became []storage.Row, failed []action.Failure, err error) {

@@ -43,7 +43,7 @@ func ParseSince(text string, now time.Time) (time.Time, error) {
 func (w Since) Check() error {
 	switch {
 	case w.Text == LastSuccess && w.State == "":
-		return Refuse("since", " last needs --state FILE; the file stores the time at which the last successful copy began")
+		return Refuse("since", ` "last" needs --state FILE; the file stores the time at which the last successful copy began`)
 	case w.Text != "" && w.Text != LastSuccess:
 		_, err := ParseSince(w.Text, time.Now())
 		return err
@@ -248,7 +248,7 @@ func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err er
 	case errors.Is(err, journal.ErrLocked):
 		err = Hint(err, "wait until it has ended, or stop it")
 	case errors.Is(err, journal.ErrDamaged):
-		err = Hint(err, "remove the file to copy all rows once, or use --since with a time")
+		err = Hint(err, "to copy all rows once, remove the file; to copy only newer rows, set --since to a time")
 	}
 	return nil, err
 }
@@ -260,7 +260,7 @@ func (s *sinceState) parse(about sinceCopy) error {
 		return fmt.Errorf("%s was not written by --state; name another file", s.file.Path())
 	}
 	if *job.Since != about {
-		return Hint(fmt.Errorf("%s belongs to another copy: it is the state of %v, not of %v", s.file.Path(), job.Since, about), "give each copy its own file")
+		return Hint(fmt.Errorf("%s contains the state of another copy: %v, not %v", s.file.Path(), job.Since, about), "give each copy its own file")
 	}
 	return journal.Events(s.file, func(last success) error {
 		s.was = last

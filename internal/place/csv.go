@@ -450,7 +450,7 @@ func (r *csvReader) decideType(c *csvColumn, t storage.Type, typed bool, line in
 		c.types.untyped = cmp.Or(c.types.untyped, line)
 	default:
 		if c.types.addType(t, r.rows == 1); c.types.untyped > 0 && c.types.usualType() != before {
-			return t, fmt.Errorf("line %d: %s is an %v, but line %d had no type for it, so it was read as an %v; use --types %[2]s:%[3]v, or import a file, which is read twice to find the types", line, c.name, t, c.types.untyped, before)
+			return t, fmt.Errorf("line %d: %s is an %v, but in line %d it has no type and was read as an %v; use --types %[2]s:%[3]v, or import from a file, because a file is read twice to find the types", line, c.name, t, c.types.untyped, before)
 		}
 	}
 	if c.types.mixed() && !c.warned && r.Mixed != nil {

@@ -51,12 +51,12 @@ func KindOf(text string) (Kind, error) {
 	case !IsURL(text) && secret.In(text):
 		return KindTable, errors.New("contains text that looks like an account key, so it is not a place; put a connection string into a setting, or into a flag such as --connection")
 	case InBlobs(text) && isFile(text):
-		return KindFile, errors.New("blobs can contain an export, but not a single file; use a prefix that does not end like a file's name")
+		return KindFile, errors.New("blobs can contain an export, but not a single file; use a prefix without an ending such as .jsonl or .csv")
 	case InBlobs(text):
 		return KindExport, nil
 	case otherScheme.MatchString(text) && !secret.InName(text):
 		scheme, _, _ := strings.Cut(text, ":")
-		return KindTable, fmt.Errorf("has the unknown scheme %q; name blobs as %sCONTAINER/PREFIX; if this is a directory or a file, write ./%s", scheme, InAccount, text)
+		return KindTable, fmt.Errorf("has the unknown scheme %q; for blobs, write %sCONTAINER/PREFIX; for a directory or a file, write ./%s", scheme, InAccount, text)
 	case text == "-":
 		return KindStream, nil
 	case isFile(text):

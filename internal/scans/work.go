@@ -333,7 +333,7 @@ func CheckFree(ctx context.Context, to *place.Blobs, member bool) error {
 	}
 	name, err := place.EnclosingExport(ctx, to)
 	if err == nil && name != "" {
-		err = problem.Conflictf("action.destination", "lies within another export, to which the blob %s belongs; name a prefix outside of that export", name)
+		err = problem.Conflictf("action.destination", "lies within the export that contains the blob %s; name a prefix outside of this export", name)
 	}
 	return err
 }

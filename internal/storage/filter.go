@@ -57,7 +57,7 @@ func CheckFilter(filter string) error {
 	case strings.Count(filter, "'")%2 == 1:
 		return problem.Invalidf("filter", "has a string without a closing quote; to put a quote into a string, double it: ''")
 	case max(n, joined) > maxComparisons: // a Boolean property that stands alone is also a comparison, but only joined counts it
-		return problem.Invalidf("filter", "has %d comparisons, but at most %d are allowed, because the service allows 15, and each step adds some for its range", max(n, joined), maxComparisons)
+		return problem.Invalidf("filter", "has %d comparisons, but at most %d are allowed: the service allows 15, and the range of each query needs 3", max(n, joined), maxComparisons)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ var Settings = []Setting{
 	{"TABLESWEEP_STATE_TABLE", DefaultStateTable, "The table that records the scans and their steps"},
 	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days a scan is kept after its end. The minimum is 8. During this time, a failed or canceled scan can be retried"},
 	{schedulesSetting, "", "Scheduled scans, as JSON: `[{\"name\":\"nightly\",\"cron\":\"0 0 3 * * *\",\"request\":{…},\"keep\":{\"daily\":14,\"monthly\":12}}]`. See [backup.md](backup.md)"},
-	{"TABLESWEEP_PRICE", "0.00036", "The price of 10,000 storage requests in dollars, for the costs of scans, estimates and dry runs"},
+	{"TABLESWEEP_PRICE", "0.00036", "The price in dollars of 10,000 storage requests, for the costs of scans, estimates and dry runs"},
 	{"TABLESWEEP_LOG_TABLE", logtail.DefaultTable, "The table of the streams"},
 	{"TABLESWEEP_LOG_RETENTION", logtail.Forever, "How long events are kept, such as `30d`, `2w` or `12h`"},
 	{"TABLESWEEP_LOG_STREAMS", "", "The shards and retention of single streams, as JSON: `{\"orders\":{\"shards\":4,\"retention\":\"7d\"}}`"},
@@ -180,7 +180,7 @@ func Price(settings storage.Settings) (float64, error) {
 	const name = "TABLESWEEP_PRICE"
 	dollars, err := strconv.ParseFloat(valueOf(name, settings), 64)
 	if err != nil || !(dollars >= 0 && dollars <= maxPrice) {
-		return 0, errors.New("setting " + name + " must be the price of 10,000 storage requests in dollars, such as 0.00036")
+		return 0, errors.New("setting " + name + " must be the price in dollars of 10,000 storage requests, such as 0.00036")
 	}
 	return dollars, nil
 }

@@ -229,12 +229,12 @@ func TestRunNow(t *testing.T) {
 		}
 		refused(string(id) + ", is still running")
 		w.drain()
-		refused("the minute 02:58 UTC already has an occurrence")
+		refused("the schedule already has an occurrence at 02:58 UTC")
 		if s := w.schedule(); s.Last.ID != id || s.Next.Hour() != 3 || w.status(id).Name != "nightly" || s.Missed.Count+s.Skipped.Count != 0 {
 			t.Errorf("got schedule %+v, want scan %s as the last", s, id)
 		}
 		w.sleepUntil(3, 0) // before any process has advanced the schedule
-		refused("the minute 03:00 UTC already has an occurrence")
+		refused("the schedule already has an occurrence at 03:00 UTC")
 		for range 4 {
 			w.passMinute()
 		}
@@ -563,9 +563,9 @@ func TestParseSchedules(t *testing.T) {
 		`[` + good + `]`:              "",
 		good:                          "must be a JSON array",
 		`[` + good + `,` + good + `]`: "; has the same name as another",
-		`[` + good + `,` + strings.Replace(good, "nightly", "other", 1) + `]`:                                                  "other: request: action.destination equals, contains or lies within the destination of nightly",
-		`[` + good + `,` + strings.NewReplacer("nightly\"", "other\"", "{date}", "{date}/more").Replace(good) + `]`:            "other: request: action.destination equals, contains or lies within the destination of nightly",
-		`[` + strings.Replace(good, "{date}", "{date}/more", 1) + `,` + strings.Replace(good, "nightly\"", "other\"", 1) + `]`: "other: request: action.destination equals, contains or lies within the destination of nightly",
+		`[` + good + `,` + strings.Replace(good, "nightly", "other", 1) + `]`:                                                  "other: request: action.destination overlaps the destination of the schedule nightly",
+		`[` + good + `,` + strings.NewReplacer("nightly\"", "other\"", "{date}", "{date}/more").Replace(good) + `]`:            "other: request: action.destination overlaps the destination of the schedule nightly",
+		`[` + strings.Replace(good, "{date}", "{date}/more", 1) + `,` + strings.Replace(good, "nightly\"", "other\"", 1) + `]`: "other: request: action.destination overlaps the destination of the schedule nightly",
 		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"Source","connection":"AccountKey=c2VjcmV0"`, 1):            "source.connection: looks like a secret; give",
 		`[{"name":"a b","cron":"0 0 3 * * *","request":{"source":{"table":"T"},"action":{"type":"count"}}}]`:                   "schedule 1: name must have",
 		strings.Replace(`[`+good+`]`, "0 0 3", "0 3", 1):                                                                       `nightly: cron: "0 3 * * *" does not have the six fields`,

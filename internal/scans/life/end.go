@@ -26,7 +26,7 @@ func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (b
 	ended, err := l.ledger.End(ctx, scan, now, as)
 	if ended && as.LeftOut {
 		if err := l.exports.tidyExport(ctx, scan); err != nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(scan)).Msg("a group left out a table, but the unfinished export of this table is not deleted yet; the function Maintain will delete the export")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(scan)).Msg("the unfinished export of a left-out table was not deleted; the function Maintain will delete the export")
 		}
 	}
 	if ended {

@@ -59,7 +59,7 @@ func ParseSchedules(text string) ([]Schedule, error) {
 		err := s.parse()
 		if err == nil && s.request.Exports() {
 			if i := slices.IndexFunc(exports, s.overlaps); i >= 0 {
-				err = fmt.Errorf("request: action.destination equals, contains or lies within the destination of %s; give each schedule its own prefix", exports[i].Name)
+				err = fmt.Errorf("request: action.destination overlaps the destination of the schedule %s; give each schedule its own prefix", exports[i].Name)
 			}
 			exports = append(exports, s)
 		}
@@ -112,17 +112,17 @@ func (s *Schedule) parse() (err error) {
 	} else if s.request.Exports() && s.request.IsGroup() && strings.Contains(strings.TrimSuffix(strings.Trim(d.Prefix, "/"), "/"+tableMark), tableMark) {
 		errs = append(errs, errors.New("request: action.destination.prefix may contain "+tableMark+" only at its end, because the exports of all tables need one common prefix"))
 	} else if s.request.NeedsOverwrite() {
-		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence writes over the rows of the previous occurrence; to keep these rows, use mode skip"))
+		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence writes over the rows of the previous occurrence; to keep these rows, use the mode \"skip\""))
 	}
 	if s.Keep != nil {
 		if err := s.Keep.Check(); err != nil {
 			errs = append(errs, fmt.Errorf("keep: %w", err))
 		}
 		if len(errs) == 0 && !s.request.Exports() {
-			errs = append(errs, errors.New("keep: is only for exports, but the request makes no export; leave keep out"))
+			errs = append(errs, errors.New("keep: is only for exports, but the request makes no export; remove \"keep\""))
 		}
 	} else if s.KeepDryRun {
-		errs = append(errs, errors.New("keepDryRun: is only for use with keep; leave it out, or set keep"))
+		errs = append(errs, errors.New("keepDryRun: needs \"keep\"; set \"keep\", or remove \"keepDryRun\""))
 	}
 	return errors.Join(errs...)
 }
@@ -404,7 +404,7 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	case r.runs():
 		return problem.Conflictf("name", "its last scan, %s, is still running", r.Last.ID)
 	case r.Last != nil && !r.Last.Occurrence.Before(minute), s.cron.Next(minute.Add(-time.Second)).Before(minute.Add(time.Minute)):
-		return problem.Conflictf("name", "the minute %s already has an occurrence, and a second occurrence would have the same %s; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
+		return problem.Conflictf("name", "the schedule already has an occurrence at %s, and a second occurrence in this minute would have the same %s; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
 	}
 	return nil
 }

@@ -274,7 +274,7 @@ func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 // same rows.
 func (s *Steps) fold(ctx context.Context, m scans.Message) {
 	if err := s.ledger.FoldAfter(ctx, m.Scan, m.ID, s.scans.Options.FoldEvery, scans.JoinNotes); err != nil {
-		zerolog.Ctx(ctx).Debug().Err(err).Msg("the rows of done steps were not combined")
+		zerolog.Ctx(ctx).Debug().Err(err).Msg("the ledger's rows of done steps were not combined")
 	}
 }
 

@@ -153,7 +153,7 @@ func (h *Hints) Weigh(ends []PageEnd, segment int) {
 // Check returns an error if the hints are useless for a scan with the bounds. With unsorted hints, a scan would lose rows.
 func (h *Hints) Check(b key.Bounds) error {
 	if h.Bounds != b {
-		return errors.New("hints were made for other bounds")
+		return errors.New("the hints were made for another range of keys")
 	}
 	r := b.Range()
 	for i, k := range h.Keys {

@@ -163,7 +163,7 @@ func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 			Key: of.row.Key, Properties: []storage.Property{storage.StringProperty(madeColumn, of.Made.UTC().Format(time.RFC3339Nano))},
 		}.Row()})
 		if unlessChanged(err) != nil {
-			return of, fmt.Errorf("the request's claim was not taken over: %w", err)
+			return of, fmt.Errorf("the request's claim was not changed: %w", err)
 		}
 		there, found, err := c.Table.Get(ctx, of.row.Key)
 		switch {
