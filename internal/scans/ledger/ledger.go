@@ -49,9 +49,10 @@
 // A status takes all its figures from done rows. A done row also has the estimated work of the step's children, minus
 // the work of the step itself. So the sums show the scan's progress, and no pending row is needed.
 //
-// Done rows are folded (fold.go), on average after every 48th commit. Folded rows are folded again, so a million steps
-// leave about 150 rows. A folded row also has a timeline, and up to 512 keys at which pages ended. The timeline's
-// times come from the service's clock. The keys are for ranges and hints.
+// Done rows are folded (fold.go), on average after every 48th commit. A folded row has the sums of the rows that it
+// replaces. Folded rows are folded again, so a million steps leave about 150 rows. A folded row also has a timeline,
+// and up to 512 keys at which pages ended. The timeline's times come from the service's clock. The keys are for ranges
+// and hints.
 //
 // A status reads one page, so it sees all rows at the same moment. The page contains folded rows, then done rows,
 // pending rows, and the scan's own row. A status does not need the rows x and w, so they sort after the scan's own row.
