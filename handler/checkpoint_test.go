@@ -73,7 +73,7 @@ func TestForgedCheckpoint(t *testing.T) {
 		{"a state elsewhere", "copy", map[string]string{"from": "orders", "to": "more", "since": "last", "state": elsewhere}, "give --state again"},
 		{"a catalog", "import", map[string]string{"catalog": "people"}, "give --catalog people again"},
 		{"a question", "delete", map[string]string{"table": "orders"}, "cannot ask whether to delete all rows of " + table.Address()},
-		{"its answer", "delete", map[string]string{"table": "orders", "yes": "true"}, "the file contains the flag --yes, which cannot be stored in a checkpoint"},
+		{"its answer", "delete", map[string]string{"table": "orders", "yes": "true"}, "the file contains the flag --yes, which is not allowed in a checkpoint"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			places := []string{table.Address()}

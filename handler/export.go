@@ -60,7 +60,7 @@ func (o *copyOptions) export(r *call, copied job.CopyOptions, j *job.Job, err er
 	}
 	_, err = r.runJob(j, func(done job.Result) error {
 		if to.Objects != nil {
-			where = fmt.Sprintf("%s: %s of %d bytes,", to.Address(), problem.Plural(int64(done.Export.Files), "file"), done.Export.Bytes)
+			where = fmt.Sprintf("%s: %d bytes in %s,", to.Address(), done.Export.Bytes, problem.Plural(int64(done.Export.Files), "file"))
 		}
 		return o.printExport(r, done, to, where)
 	})

@@ -72,7 +72,7 @@ func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, 
 		return job.Hint(usagef("%v: the source and the destination are both %s", p.Choice, to.Address()), "choose another account with --to-connection, or another place with --to, such as --to backup/")
 	}
 	if !t.Compares && t.From.Account == nil && to.Account != nil && !p.toConnection.orElse(&p.connection).given() && r.point.File == nil {
-		return job.Hint(usagef("--to-connection is missing: a command that writes many tables must name the connection of the destination"), "--to-connection takes the name of a setting, such as AzureWebJobsStorage; with --dry-run, the command only shows which tables exist there")
+		return job.Hint(usagef("--to-connection is missing: a command that writes many tables must name the connection of the destination"), "--to-connection takes the name of a setting, such as AzureWebJobsStorage; --dry-run shows which of the tables already exist in the destination")
 	}
 	if err := fits(r, t.From.Kind, to.Kind); err != nil {
 		return err

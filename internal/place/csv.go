@@ -89,7 +89,7 @@ type csvReader struct {
 type csvColumn struct {
 	name   string
 	typed  int           // the index of its column of types; -1 for none
-	skip   bool          // set for columns of types, Timestamp and odata.*, which are not properties
+	skip   bool          // set for columns that are not properties: Timestamp, odata.* and those that contain types
 	given  *storage.Type // the type in [CSV.Types]; nil for none
 	types  *columnTypes
 	warned bool // Mixed was called for this column

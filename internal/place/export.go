@@ -94,8 +94,8 @@ func (e *Export) open(ctx context.Context) error {
 		return fmt.Errorf("%s has changed since it was written: its hash differs from the hash in %s", FilesName, ManifestName)
 	}
 	if seal.files != m.Files.Count || seal.rows != m.Rows || seal.bytes != m.Bytes {
-		return fmt.Errorf("%s does not match %s: files %d and %d, rows %d and %d, bytes %d and %d",
-			ManifestName, FilesName, m.Files.Count, seal.files, m.Rows, seal.rows, m.Bytes, seal.bytes)
+		return fmt.Errorf("%s does not match %s: it says %d files with %d rows and %d bytes, but the list has %d files with %d rows and %d bytes",
+			ManifestName, FilesName, m.Files.Count, m.Rows, m.Bytes, seal.files, seal.rows, seal.bytes)
 	}
 	return nil
 }

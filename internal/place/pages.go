@@ -28,7 +28,7 @@ type Pages struct {
 type encodingPage struct {
 	page  *page
 	last  bool // the page is the last of its file
-	json  int  // the bytes of the page's JSON before encoding
+	json  int  // the number of bytes of the page's JSON before compression
 	group *task.Group
 }
 

@@ -36,7 +36,7 @@ func TestOpenRefuses(t *testing.T) {
 			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"version":1`, `"version":2`, 1)
 		},
 		"does not belong to an export": func(f map[string]string) { f[place.ManifestName] = `{"version":1,"entries":[]}` },
-		"does not match files.jsonl: files 1 and 1, rows 31 and 30": func(f map[string]string) {
+		"does not match files.jsonl: it says 1 files with 31 rows": func(f map[string]string) {
 			f[place.ManifestName] = withChecksum(strings.Replace(f[place.ManifestName], `"rows":30`, `"rows":31`, 1))
 		},
 		"manifest.json has changed since it was written": func(f map[string]string) {

@@ -13,7 +13,7 @@ import (
 // Cache holds a recently read value for each scan. It is safe for concurrent use.
 type Cache[T any] struct {
 	fresh time.Duration // how long a value is returned without being read again
-	kept  time.Duration // how long a value is kept as the argument of the next read
+	kept  time.Duration // how long a value is kept so that the next read can use it
 
 	mu   sync.Mutex // guards byID and the values' fields
 	byID map[ledger.ScanID]*cached[T]

@@ -18,7 +18,7 @@
 // out, it inserts a note into the log's partition "left". Each run tries such an entry again, and reports it until it is
 // carried out or deleted.
 //
-// Stop the published program before the migration. If it writes during the migration, no entry in its log is lost. The
+// Stop the other program before the migration. If it writes during the migration, no entry in its log is lost. The
 // migration carries out all entries after a mark in the partition "left", even if the program has moved the checkpoint. But
 // rows that the program writes may replace our rows. The next run takes over the program's rows, or reports that package check
 // must restore ours.

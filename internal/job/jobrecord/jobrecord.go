@@ -101,7 +101,7 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 		case !known:
 			return nil, fmt.Errorf("the file contains the flag --%s, which this command does not accept", name)
 		case o.Keep == PerRun:
-			return nil, fmt.Errorf("the file contains the flag --%s, which cannot be stored in a checkpoint", name)
+			return nil, fmt.Errorf("the file contains the flag --%s, which is not allowed in a checkpoint", name)
 		case !o.isGiven() && (o.Keep != EachRun || r.Flags[name] == o.Default):
 			set[name] = r.Flags[name]
 		}

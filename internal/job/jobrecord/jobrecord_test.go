@@ -113,7 +113,7 @@ func TestRestore(t *testing.T) {
 func TestRecordContainsOnlyAllowedOptions(t *testing.T) {
 	t.Parallel()
 	r := jobrecord.Record{Version: 1, Command: "delete", Flags: map[string]string{"yes": "true"}}
-	if _, err := r.Restore([]jobrecord.Option{{Name: "yes", Default: "false", Value: "false"}}); err == nil || !strings.Contains(err.Error(), "which cannot be stored in a checkpoint") {
+	if _, err := r.Restore([]jobrecord.Option{{Name: "yes", Default: "false", Value: "false"}}); err == nil || !strings.Contains(err.Error(), "which is not allowed in a checkpoint") {
 		t.Errorf("got %v", err)
 	}
 	r = jobrecord.Record{Flags: map[string]string{"connection": "AzureWebJobsStorage"}}

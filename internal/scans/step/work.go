@@ -95,7 +95,7 @@ func (w written) count(rows []storage.Row) (n int64) {
 	return n
 }
 
-// write adds the result of the work to done, and returns the rows that could not be written. If a row is Broken, the
+// write does the action on rows, adds the counts to the argument done, and returns the rows that could not be written. If a row is Broken, the
 // service has neither written nor refused it, and write returns an error unless this is the last delivery.
 func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options

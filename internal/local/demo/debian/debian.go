@@ -1,5 +1,5 @@
 // Package debian contains real rows to scan and copy: the 63,666 binary packages of a Debian release in 34,172 partitions, one per source package. Names and
-// versions are public facts from Debian's package index. Some keys contain the characters + ~ : and .
+// versions are public facts from Debian's package index. Some keys contain '+', '~', ':' or '.'
 package debian
 
 import (

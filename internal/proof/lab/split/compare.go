@@ -26,9 +26,9 @@ const (
 	Adaptive4 Contender = "adaptive with up to 4 queries per invocation"
 	Hinted    Contender = "adaptive with hints from the same rows"
 	Hinted80  Contender = "adaptive with hints from 80 % of the rows"
-	Bound     Contender = "bound: a scan that knows every row"
-	Bound8    Contender = "bound: a scan that knows every row, with eight new steps per query"
-	Bound4    Contender = "bound: a scan that knows every row, with up to 4 queries per invocation"
+	Bound     Contender = "bound: a scan that knows every row in advance"
+	Bound8    Contender = "bound, with up to eight new steps per query"
+	Bound4    Contender = "bound, with up to 4 queries per invocation"
 )
 
 // boundChildren is the number of children that a step of the bound has.
