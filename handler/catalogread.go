@@ -44,8 +44,8 @@ func (p *page) check() error {
 	return nil
 }
 
-// print prints a page. With --json, it prints one object: the items under name, the records' ids and ETags under "meta", and the cursor. Otherwise it prints one item per line, and
-// the cursor on stderr. If the items are not records, meta is nil.
+// print prints a page. With --json, it prints one object with up to three members: the items (the argument name is this member's name), "meta" with the
+// records' ids and ETags, and "cursor". Without --json, it prints one item per line, and the cursor on stderr. If the items are not records, meta is nil.
 func (p *page) print(r *call, name string, items []any, meta []catalog.Meta, cursor string) error {
 	out := lines.JSON(r.Out)
 	if p.json {

@@ -28,7 +28,7 @@ const deleteTime = 100 * time.Second
 type Deleted struct {
 	Records int  `json:"deleted"`
 	More    bool `json:"more,omitzero"` // records may remain; repeat the call to delete them
-	// Repeated is true if an earlier try of the request was interrupted, or if a repetition ended before this try. If Repeated is
+	// Repeated is true if an earlier try of the request was interrupted, or if a later try ended before this one. If Repeated is
 	// true, Records counts only this try's deletions.
 	Repeated bool `json:"repeated,omitzero"`
 

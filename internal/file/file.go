@@ -283,7 +283,7 @@ func Temporary(name string) (of string, ok bool) {
 	return "", false
 }
 
-// Clear removes the incomplete files that killed processes have left beside the file. While Clear runs, no other process may write the file.
+// Clear removes the incomplete files that killed processes have left beside the file. While Clear runs, other processes must not write the file.
 func (p Path) Clear() error {
 	return p.inDirectory(func(root *os.Root) error {
 		d, err := root.Open(path.Dir(p.name))

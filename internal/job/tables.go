@@ -59,8 +59,8 @@ type Tables struct {
 	Options       []Option    // the command's options, with their given values
 	Checkpoint    *Checkpoint // the checkpoint of the command; the tables' checkpoints are in a directory
 	Do            func(context.Context, *Part) error
-	// Overwrites is called once, before anything is written, with the destination's tables that have rows but no state. An error ends the job.
-	// Overwrites is nil if no confirmation is needed.
+	// Overwrites is called once, before anything is written, with the destination's tables that have rows but no file in the directory State. An
+	// error ends the job. Overwrites is nil if no confirmation is needed.
 	Overwrites func(tables []string) error
 
 	All     []TableResult // the tables and their results; set by Begin
@@ -222,8 +222,8 @@ func (h Home) Address() string {
 	return h.Place.Address()
 }
 
-// tableNames returns the sorted names of the tables, including incomplete exports. A table with the state of an app or its host is returned in own,
-// not in names. If a restore wrote old rows to such a table, it would undo later work of the app.
+// tableNames returns the sorted names of the tables, including incomplete exports. The names of tables with the state of an app or its host are only in
+// the result own. If a restore wrote old rows to such a table, it would undo later work of the app.
 func (h Home) tableNames(ctx context.Context) (names, own []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)

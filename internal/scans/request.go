@@ -63,10 +63,10 @@ type TableRef struct {
 // Action describes what a scan does with the rows.
 type Action struct {
 	Type string `json:"type"` // one of the action types
-	// Destination is the place that copy and keys write to, and that verify compares with. Start creates a missing
-	// table or container. For each partition, the action keys writes a row whose RowKey is the partition's key.
+	// Destination is the place that the actions "copy" and "keys" write to, and that "verify" compares with. Start creates
+	// a missing table or container. For each partition, "keys" writes a row whose RowKey is the partition's key.
 	Destination *TableRef   `json:"destination,omitempty"`
-	Mode        action.Mode `json:"mode,omitempty"`       // for copy; replace if absent
+	Mode        action.Mode `json:"mode,omitempty"`       // for copy; if absent, "replace"
 	Overwrite   bool        `json:"overwrite,omitempty"`  // lets a copy of many tables replace existing rows
 	Queue       *QueueRef   `json:"queue,omitempty"`      // for enqueue; Start creates a missing queue
 	AllowExtra  bool        `json:"allowExtra,omitempty"` // verify ignores rows that only the destination has

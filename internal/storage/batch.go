@@ -48,7 +48,7 @@ type Batch struct {
 	kinds    []OpKind // kinds of the operations
 	alone    bool     // the operation must be sent as a transaction of its own
 	first    request  // the first operation as a plain request
-	target   extent   // where the URL of the request first is in body
+	target   extent   // the part of the body that contains the first operation's URL
 	json     extent
 	etag     string // see [Batch.ETag]
 }

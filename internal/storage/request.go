@@ -117,7 +117,7 @@ func HasPatience(ctx context.Context) bool {
 	return h.patience > 0
 }
 
-// remaining returns how much of the caller's patience is left. The patience began at the later of h.began and since.
+// remaining returns how much of the caller's patience is left. The patience began at h.began or since, whichever is later.
 func (h callerPatience) remaining(since time.Time) time.Duration {
 	if h.patience == 0 {
 		return math.MaxInt64

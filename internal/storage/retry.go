@@ -283,8 +283,8 @@ func (r *retries) recordEnd(err error) {
 	}
 }
 
-// recordFailure records a failed try of a request. If the host has answered most other requests since the request's last try, chance is true.
-// The host's next good answer closes the channel wake.
+// recordFailure records a failed try of a request. If the host has answered most other requests since the request's last try, the failure was
+// probably chance, and the result chance is true. The host's next good answer closes the channel wake.
 func (r *retries) recordFailure(c *course) (chance bool, wake <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -356,8 +356,8 @@ func (r *retries) silencePatience() time.Duration {
 	return r.patience
 }
 
-// backoff returns a pause. The pause grows with the number of tries, from about first to maxRetryDelay, and is partly
-// random.
+// backoff returns a pause, which is partly random. After one try, the pause is about as long as the argument first. It
+// grows with each try, up to maxRetryDelay.
 func backoff(first time.Duration, try int) time.Duration {
 	longest := min(time.Duration(int(1)<<min(try, 20)-1)*min(first, maxRetryDelay), maxRetryDelay)
 	return time.Duration(float64(longest) * (rand.Float64()/4 + 0.75))

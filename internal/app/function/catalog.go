@@ -29,7 +29,7 @@ const catalogRoute = "catalog/{*path}"
 // the catalog "" are at /api/catalog/records.
 type Catalogs map[string]*catalog.Catalog
 
-// resource is a path that every catalog has, such as records, with a method and its handler.
+// resource is a path that every catalog has, such as "records", with a method and its handler.
 type resource struct {
 	method, path string
 	holds        memoryNeed

@@ -39,7 +39,7 @@ const (
 	// memoryTime is the maximum time for which a call waits for its part of the memory.
 	memoryTime = 10 * time.Second
 
-	rowsMemory  = 4 << 20  // if free, a call that reads rows reserves this much; few calls need more
+	rowsMemory  = 4 << 20  // a call that reads rows reserves this memory if it is free; few calls need more
 	againMemory = 16 << 20 // the minimum for a call that is served again because rowsMemory was too small
 	smallAnswer = 16 << 10 // the minimum memory that a call keeps while it answers
 

@@ -19,9 +19,9 @@
 // carried out or deleted.
 //
 // Stop the other program before the migration. If it writes during the migration, no entry in its log is lost. The
-// migration carries out all entries after a mark in the partition "left", even if the program has moved the checkpoint. But
-// rows that the program writes may replace our rows. The next run takes over the program's rows, or reports that package check
-// must restore ours.
+// migration has a mark of its own in the partition "left", and carries out all entries after this mark, even if the program has
+// moved the checkpoint. But rows that the program writes may replace our rows. The next run takes over the program's rows, or
+// reports that package check must restore ours.
 package migrate
 
 import (
@@ -281,7 +281,7 @@ func (m *migrator) attempt(at key.Key, do func() error) (attempted, error) {
 	}
 }
 
-// survey fills the field contents from all rows of another program.
+// survey fills m.contents from all rows of another program.
 func (m *migrator) survey(ctx context.Context) error {
 	return m.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
 		for _, row := range p.Entities() {

@@ -22,7 +22,7 @@ const (
 )
 
 // run is one process's part of a sweep, from its start or a resume to its end. It makes the plan's queries and does the units, as many at a time as
-// the pacer allows. Tasks in other goroutines use some of the fields. The other fields are only for the goroutine that runs the method loop.
+// the pacer allows. Tasks in other goroutines use some of the fields. The other fields are only for the goroutine that runs [run.loop].
 type run struct {
 	scan    Spec
 	options Options

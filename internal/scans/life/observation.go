@@ -63,7 +63,7 @@ func (l observation) toStore(suspects []suspect) ledger.Observation {
 }
 
 // observationOf converts the stored observation k of an earlier run of Maintain. The argument again contains the
-// suspects of the present run. The result contains only their steps. At least ObservationPause and at most
+// suspects of the present run, and the result contains no other steps. At least ObservationPause and at most
 // observationKept must have passed between the two observations.
 func observationOf(k ledger.Observation, again []suspect) observation {
 	l := observation{steps: map[ledger.StepID]ledger.Pending{}, heartbeats: k.Heartbeats, fronts: map[string]front{}}

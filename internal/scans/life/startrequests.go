@@ -72,8 +72,8 @@ func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) er
 	return nil
 }
 
-// sendStart sends the message for a start request, unless the scan is a member. For a member, the group sends this
-// message, and Maintain carries out the member's start request.
+// sendStart sends the message for a start request, unless the scan is a member. Only a group sends such messages for its
+// members, so Maintain carries out a member's start request.
 func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 	if !id.IsMember() {
 		by.SendStart(ctx, id)

@@ -337,8 +337,8 @@ func (sd *Scheduler) Schedules(ctx context.Context) (ScheduleList, error) {
 // BackupStatus is the status of a backup.
 type BackupStatus struct {
 	Backup
-	// Outdated is set if the setting keep no longer keeps the backup. Such a backup is deleted soon, unless keepDryRun
-	// is set.
+	// Outdated is set if the rules of the setting "keep" no longer keep the backup. Such a backup is deleted soon, unless
+	// "keepDryRun" is set.
 	Outdated bool `json:"outdated,omitempty"`
 	// Restore is the command that restores the backup.
 	Restore string `json:"restore"`

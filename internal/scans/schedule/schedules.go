@@ -227,8 +227,8 @@ func (sd *Scheduler) save(ctx context.Context, r *scheduleRow) (ours bool, err e
 	return sd.ledger.Save(ctx, &r.row)
 }
 
-// advanceTries is the maximum number of tries of AdvanceSchedules. It tries again if another process advances a
-// schedule.
+// advanceTries is the maximum number of tries of AdvanceSchedules. If another process advances a schedule,
+// AdvanceSchedules tries again.
 const advanceTries = 3
 
 // AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. Timers may fail, so calls

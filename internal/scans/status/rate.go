@@ -37,8 +37,8 @@ type rates struct {
 	idle       time.Duration // time since the last step was done, or since the attempt began if that is later
 }
 
-// ratesOf computes rates from the work of intervals. The last step was done at the time last. An instance knows the
-// service's time only to the second, so the recorded start may be outside the first interval. In this case, ratesOf
+// ratesOf computes rates from the work of intervals. The argument last is when the last step was done. An instance knows
+// the service's time only to the second, so the recorded start may be outside the first interval. In this case, ratesOf
 // moves the start into the interval.
 func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last, now time.Time) rates {
 	var p rates

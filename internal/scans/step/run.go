@@ -91,7 +91,7 @@ func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int
 }
 
 // process runs the message's step, commits it, and sends its children's messages. The argument counter counts the
-// step's requests. The method step explains the results.
+// step's requests. The comment of [Steps.step] explains the results.
 func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, counter *storage.Counter) (report string, left *scans.Message, err error) {
 	start := time.Now()
 	o, err := s.scans.Load(ctx, m.Scan)

@@ -2,8 +2,8 @@ package pace
 
 import "time"
 
-// A budget never exceeds the number of requests or rows that the limit allows in a certain time: the constant ahead.
-// [NewLimit] uses limitAhead instead, which is longer, so a caller can catch up after a short pause.
+// ahead is the time that limits a budget: a budget never exceeds the number of requests or rows that the limit allows in
+// this time. [NewLimit] uses limitAhead instead, which is longer, so a caller can catch up after a short pause.
 const (
 	ahead      = 100 * time.Millisecond
 	limitAhead = 250 * time.Millisecond

@@ -177,8 +177,8 @@ func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 	return of, problem.Busyf("", "other processes keep changing the request's claim; try again")
 }
 
-// Unchanged reports whether the claim's row is still the one that this try wrote. It is not if a repetition has taken over the
-// claim.
+// Unchanged reports whether the claim's row is still the one that this try wrote. If a repetition has taken over the claim, the
+// result is false.
 func (c Claims) Unchanged(ctx context.Context, of Claim) (bool, error) {
 	there, found, err := c.Table.Get(ctx, of.row.Key)
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 // The capacity of a position. Callers send a position in a URL, and hosts accept only a few thousand characters there.
 const (
 	// maxSingle is the maximum number of groups that are newer than readUntil. A later call, with a later readUntil, returns the
-	// remaining rows.
+	// rows that do not fit into these groups.
 	maxSingle = 50
 	// maxGroups is the maximum number of groups. About 30 groups are enough for 100,000 rows that were written up to
 	// readUntil. More groups are needed if late rows appear between most groups.
@@ -63,9 +63,9 @@ func (p place) compare(other place) int {
 }
 
 // position is a follower's progress in a stream. The position's text is short, even if there are many events. The follower
-// reads only events whose ids are newer than a bound. It has received every event that was written before floor, and no
-// event that was written after newest. The groups describe the received events between floor and newest. A row that
-// becomes visible late changes the sum of its group, and only that group is sent again.
+// reads only events whose ids are newer than a bound. It has received every event that was written before the time
+// in floor, and no event that was written after the time in newest. The groups describe the received events between these two
+// times. A row that becomes visible late changes the sum of its group, and only that group is sent again.
 type position struct {
 	newer     string // the bound, as in Span.Newer
 	floor     ticks
@@ -86,8 +86,8 @@ const (
 	sumBits      = 48   // a late event is missed with a probability of 1 in 2^48
 )
 
-// String returns the text that parsePosition reads. The text needs no escaping in a URL. If the text is too long for hosts,
-// String panics, because the follower could never continue from there.
+// String returns the text that parsePosition reads. The text needs no escaping in a URL. If the text is so long that hosts
+// may refuse the URL, String panics, because the follower could never send this position.
 func (p position) String() string {
 	parts := []string{positionForm, p.newer, base36(p.floor), base36(p.readUntil - p.floor)}
 	if len(p.groups) > 0 {
