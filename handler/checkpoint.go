@@ -145,7 +145,7 @@ func (r *call) withResumeHint(err error) error {
 
 // jobName is the command's name in checkpoints. copy, export and import share a name, so each of them can resume checkpoints of the others.
 func (r *call) jobName() string {
-	if r.path == "tablesweep export" || r.path == "tablesweep import" { // not catalog export or catalog import
+	if r.path == "tablesweep export" || r.path == "tablesweep import" { // r.path, because "catalog export" and "catalog import" have the same r.name
 		return "copy"
 	}
 	return r.name

@@ -66,7 +66,8 @@ func (f *yesFlag) options() []option {
 	return []option{{"yes", perRun, &f.yes, nil, "do not ask for confirmation"}}
 }
 
-// confirmDelete asks whether to delete rows or records. The texts rows and address describe them. To agree, the user must type the table's name.
+// confirmDelete asks whether to delete rows or records. The question contains the texts of the arguments rows and address. To agree, the user must type
+// the table's name.
 func (f *yesFlag) confirmDelete(r *call, rows, address, table string) error {
 	return f.confirm(r, fmt.Sprintf("delete %s of %s", rows, address), "This cannot be undone. ", "--dry-run counts the rows, and --yes deletes them without asking", "the table's name", table)
 }

@@ -22,7 +22,7 @@ type reportFlags struct {
 	style progress.Style
 }
 
-// options returns the options --progress, with the default standard, and --json, with the description asJSON.
+// options returns the options --progress and --json. The argument standard is the default of --progress, and asJSON is the description of --json.
 func (p *reportFlags) options(standard progress.Style, asJSON string) []option {
 	style := choose("progress", perRun, &p.style, "plain (a live line), json, none, or auto: plain on a terminal, else json", "", progress.Styles...)
 	style.standard = standard

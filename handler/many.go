@@ -52,7 +52,7 @@ func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, 
 		p.to = location{path: strings.TrimRight(r.point.Resume, "/") + "/"}
 	}
 	if !t.Compares {
-		r.changes = p.to.path == "" || place.InBlobs(p.to.path) // with many tables, a path is never a table
+		r.changes = p.to.path == "" || place.InBlobs(p.to.path) // with many tables, a path names a directory or blobs, never a table
 	}
 	if err := p.namesBoth(p.to.path == ""); err != nil {
 		return err

@@ -190,7 +190,8 @@ func (b *budget) functions(e storage.Entity) template.FuncMap {
 	}
 }
 
-// wideFormat matches parts of a format with which printf may write much more text than its arguments contain.
+// wideFormat matches a width of four digits, or "*", in a format. With such a width, printf may write much more text
+// than its arguments contain.
 var wideFormat = regexp.MustCompile(`[0-9]{4}|\*`)
 
 func (b *budget) printf(format string, args ...any) (string, error) {

@@ -58,10 +58,10 @@ func (d Deleted) Summary() string {
 
 // Delete deletes all records that the query finds. It also completes deletions and moves that a crash has interrupted. Once
 // Delete has deleted a record, it ends early when deleteTime is over, or when memory for the next records is missing. If Delete
-// ends early, the result's More is true. After an error, [Deleted.Summary] describes the deletions so far, and a retry
-// continues. If the argument on contains a condition, the query must find only one record. If the query has an ID, that record
-// must exist. The query's Top and Cursor must not be set. If the function noted is not nil, Delete calls it after each
-// deletion, with the number of records deleted so far.
+// ends early, the result's More is true. After an error, [Deleted.Summary] describes the deletions so far, and a retry deletes
+// the remaining records. If the argument on contains a condition, the query must find only one record. If the query has an ID,
+// that record must exist. The query's Top and Cursor must not be set. If the function noted is not nil, Delete calls it after
+// each deletion, with the number of records deleted so far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
 // finds, even records that are written while it runs. It deletes no record twice. A repetition returns the first try's result.
@@ -111,7 +111,7 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	}
 	if err == nil && !o.None() && !x.done.More {
 		switch kept, err := claimsIn(wr.Log).Record(ctx, claimed, store.Encode(x.done)); {
-		case err != nil: // a repetition will count only its own deletions
+		case err != nil: // without the stored answer, a repetition will count only its own deletions
 			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer to a deletion was not stored; a repetition of the request will count only the records that it deletes itself")
 		case !kept: // a repetition of the request has ended first, and its answer is recorded
 			x.done.Repeated = true
@@ -235,7 +235,8 @@ func (x *bulkDeletion) deletePages(ctx context.Context, q Lookup) (missed bool, 
 	return x.behind, nil
 }
 
-// writingMemory returns the memory for deleting the found records: one row in the log for each concurrent deletion.
+// writingMemory returns the memory that the deletions of the found records need. Each concurrent deletion writes one row in the
+// log.
 func writingMemory(found []match) int64 {
 	all, largest := 0, 0
 	for _, m := range found {
@@ -249,7 +250,7 @@ func (x *bulkDeletion) isOver() bool {
 }
 
 // member returns the deletion of one identity as a member of a group. The argument first is the hash of the identity's first
-// index value. If the whole deletion is not over, the member calls remove. The function remove returns the results of
+// index value. Unless the whole deletion is over, the member calls remove. The function remove returns the results of
 // stages.removeAt.
 func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash, weight int64, remove func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {

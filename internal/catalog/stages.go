@@ -124,9 +124,9 @@ func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, erro
 	return Written{outcomes[e.Kind], metaOf(e.Writes[len(e.Writes)-1]), e.Record}, nil
 }
 
-// removeAt is Remove with more arguments. The argument read is the identity's head, or nil if the head was not read. The type
-// [decision] explains slots. If the function check returns an error, the head's record is kept. If done is true, the deletion
-// is committed, even if err is not nil.
+// removeAt is Remove with more arguments. The argument read is the identity's head, or nil if the head was not read. The function
+// slots returns the slots that were already read, or is nil. If the function check returns an error, the head's record is kept. If
+// done is true, the deletion is committed, even if err is not nil.
 func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.FirstHash, identity index.IdentityHash, r record.Record, check func(*store.Head) error, slots func() knownSlots) (done bool, err error) {
 	w, err := st.write(ctx, claim.ID{}, func() (decision, error) {
 		h := read
@@ -208,7 +208,7 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	case wal.Same:
 		return decision{record: r, same: old}, nil
 	case wal.Taken:
-		// If the old record has moved since its head was read, the record with the new identity may be the old record itself.
+		// If the old record has moved since its head was read, the old record itself may have the new identity. So decide again.
 		now, err := st.ReadHead(ctx, old.First, old.Identity)
 		if err == nil && (now == nil || now.ETag != old.ETag) {
 			return decision{}, ErrRaced
@@ -237,7 +237,8 @@ func (st *stages) checkRowKey(ctx context.Context, w wal.Write) error {
 	return err
 }
 
-// removal returns the decision to delete the record r of a live head. The type [decision] explains slots.
+// removal returns the decision to delete the record r of a live head. The function slots returns the slots that were already read, or
+// is nil.
 func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, slots func() knownSlots) (decision, error) {
 	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, st.afterMove(ctx, h)
 }

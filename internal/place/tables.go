@@ -31,8 +31,8 @@ const (
 type Tables struct {
 	preamble
 	Account    string        `json:"account"`    // "" for the exports of several accounts
-	StartedAt  time.Time     `json:"startedAt"`  // the earliest start in the tables' manifests
-	FinishedAt time.Time     `json:"finishedAt"` // the latest end in the tables' manifests
+	StartedAt  time.Time     `json:"startedAt"`  // the earliest startedAt in the tables' manifests
+	FinishedAt time.Time     `json:"finishedAt"` // the latest finishedAt in the tables' manifests
 	Tables     []TableExport `json:"tables"`     // sorted by name
 }
 

@@ -222,7 +222,8 @@ type ReadPage struct {
 	Token *key.Token `json:"token,omitempty"`
 	Last  key.Key    `json:"last"` // the key of the last row that the step processed
 	Rows  int64      `json:"rows"` // processed rows, as the action counts them; 0 until they are counted
-	// If part of the page was handed over, Partitions lists the partitions that this step processed.
+	// If this step has left part of the page to another step (see passOn in package step), Partitions lists the partitions that
+	// this step processed itself.
 	Partitions []string `json:"partitions,omitempty"`
 
 	Span int `json:"-"` // the index of the page's span; see readResult in package step

@@ -10,9 +10,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A scan may read and export every table, but must not change tables of the app or its host. For example, a scan could
-// delete records while calls write them. Each step and each retry checks the scan's tables again, because the settings
-// may have changed since the scan began.
+// A scan may read and export every table, but must not change tables of the app or its host. Otherwise a scan could,
+// for example, delete records while calls write them. Each step and each retry checks the scan's tables again, because
+// the settings may have changed since the scan began.
 
 // hostContainers begins the names of the Functions host's containers. These containers hold locks, keys, and the state
 // of triggers.

@@ -28,7 +28,7 @@ type Request struct {
 	Action      Action     `json:"action"`
 	Range       key.Bounds `json:"range,omitzero"`
 	Verify      bool       `json:"verify,omitempty"`      // after a copy or export has succeeded, another scan verifies it
-	Filter      string     `json:"filter,omitempty"`      // OData, in addition to the range
+	Filter      string     `json:"filter,omitempty"`      // an OData filter, in addition to the range
 	Select      []string   `json:"select,omitzero"`       // properties to read; all if absent, only the keys if empty
 	Strategy    string     `json:"strategy,omitempty"`    // one of strategy.Names
 	SegmentSize int        `json:"segmentSize,omitempty"` // rows per query, 1 to 1,000

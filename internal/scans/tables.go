@@ -63,7 +63,7 @@ func (r Request) OverExisting() bool {
 	return r.IsGroup() && r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container == ""
 }
 
-// NeedsOverwrite reports whether a copy of many tables must still say how to treat existing rows.
+// NeedsOverwrite reports whether the request copies many tables, but does not say how to treat existing rows.
 func (r Request) NeedsOverwrite() bool {
 	return r.OverExisting() && !r.Action.Overwrite && r.Action.Mode != action.Skip && r.Action.Mode != action.Fail
 }
@@ -80,8 +80,8 @@ func (r Request) TakesTable(table string) bool {
 	return false
 }
 
-// openGroup opens the request of one member. Because the result is for the group, openGroup removes the member's source
-// and work from it.
+// openGroup opens the request of one member. The result is for the group, so it has neither the member's source nor the
+// member's work.
 func (ss *Scans) openGroup(r Request) (*RunnableScan, error) {
 	o, err := ss.Open(r.Member(anyTable))
 	if err != nil {

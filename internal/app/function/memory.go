@@ -49,9 +49,9 @@ const (
 	bodyWeight    = 2
 	eventsWeight  = 4
 	recordsWeight = 13
-	recordsMost   = 12 << 20 // for several records: the maximum memory beyond twice the body's length
+	recordsMost   = 12 << 20 // for several records: the maximum memory in addition to twice the body's length
 	recordWeight  = 50
-	recordMost    = 24 << 20 // for one record: the maximum memory beyond twice the body's length
+	recordMost    = 24 << 20 // for one record: the maximum memory in addition to twice the body's length
 )
 
 func (h memoryNeed) ofBody(bytes int64) int64 {
@@ -75,7 +75,7 @@ func (h memoryNeed) maxKept() int64 {
 }
 
 // takeBody reserves memory for a request's body and the data made from it. It reads a small body before the reservation, so a slow sender holds memory
-// only for the bytes that have arrived. A larger body of unknown length counts as the largest possible body.
+// only for the bytes that have arrived. If a body's length is unknown and the body is not small, it counts as the largest possible body.
 func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.Part, error) {
 	known := r.ContentLength >= 0 && r.Header.Get("Content-Encoding") == ""
 	if known && r.ContentLength > h.maxKept() {

@@ -22,8 +22,7 @@ const (
 	// clockLimit is the maximum difference that the service accepts in a signed request. (Microsoft Learn, "Authorize with Shared
 	// Key")
 	clockLimit = 15 * time.Minute
-	// maintainLate is the age of Maintain's last run that indicates a problem. Maintain runs every minute, for at most a few
-	// minutes.
+	// If Maintain's last run is older than maintainLate, the check reports a problem. Maintain runs every minute, for at most a few minutes.
 	maintainLate = 10 * time.Minute
 	// shortestRetry is the minimum wait before a message's next delivery. With a shorter wait, all five deliveries could fail in one short outage.
 	shortestRetry = 5 * time.Second

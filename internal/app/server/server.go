@@ -92,7 +92,7 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 	prepare(ctx, &app, c.Catalogs, settingsErr)
 	server := &http.Server{
 		Handler: function.Handler(function.Functions(app), host, log), ReadHeaderTimeout: 30 * time.Second,
-		DisableGeneralOptionsHandler: true, // net/http would answer OPTIONS requests for * without a check
+		DisableGeneralOptionsHandler: true, // net/http would answer "OPTIONS *" without a check
 	}
 	log.Info().Str("port", port).Msg("listening")
 	ended := make(chan error, 1)

@@ -56,9 +56,9 @@ func (m *migrator) moveMark(ctx context.Context, row string) error {
 	return m.write(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: takenMark, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}.Row()})
 }
 
-// carryOutEntries retries the noted entries of earlier runs. Then it carries out the published program's entries after the
-// mark, and moves the mark and the checkpoint. For an entry that cannot be carried out, it inserts a note before it moves the
-// mark past the entry. An entry is settled when it was carried out or deleted.
+// carryOutEntries retries the noted entries of earlier runs. Then it carries out the published program's entries after the mark
+// (takenMark), and moves the mark and the checkpoint. If an entry cannot be carried out, carryOutEntries inserts a note before
+// it moves the mark to this entry. An entry is settled when it was carried out or deleted.
 func (m *migrator) carryOutEntries(ctx context.Context) error {
 	var left []string
 	partition := leftPartition
@@ -119,8 +119,8 @@ func (m *migrator) retryLeft(ctx context.Context, row string) error {
 	return m.deleteNote(ctx, row)
 }
 
-// tryFirst carries out an entry. If this is not possible, tryFirst inserts a note. The function carryOut explains the argument
-// carried.
+// tryFirst carries out an entry. If this is not possible, tryFirst inserts a note. If carried is true, the published program has
+// already carried out the entry.
 func (m *migrator) tryFirst(ctx context.Context, row storage.Entity, carried bool) error {
 	settled, err := m.carryOut(ctx, row, carried)
 	if err != nil || settled {

@@ -191,7 +191,8 @@ func (s *Store) DeleteRow(ctx context.Context, row storage.Entity) error {
 	return s.Index.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: row.ETag, Row: storage.Row{Key: row.Key}})
 }
 
-// The published program (see package migrate) also writes the operation's name into its rows.
+// In the column PublishedOperation, each row of the published program (see package migrate) names the operation that wrote the
+// row.
 const (
 	PublishedOperation = "operation"
 	PublishedInsert    = "insert"

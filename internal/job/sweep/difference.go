@@ -19,7 +19,7 @@ const (
 	Different Kind = "different" // both have the row, with different content
 )
 
-// Difference is a row that differs.
+// Difference is a row that differs between the source and the destination.
 type Difference struct {
 	Kind   Kind    `json:"kind"`
 	Key    key.Key `json:"key"`

@@ -96,8 +96,8 @@ type throttle struct {
 	waits     bool // the answer contains a time to wait
 }
 
-// throttled counts a throttled request as a sign that the account is busy. One busy partition is no such sign, but several busy partitions are. So
-// within one measurement, all throttled units of a partition count once, and throttled queries of one partition do not count.
+// throttled counts a throttled request as a sign that the account is busy. One busy partition is not such a sign, but several busy partitions are.
+// So within one measurement, all throttled units of a partition count once, and throttled queries of one partition do not count.
 func (p *pacer) throttled(t throttle) {
 	s := &p.source
 	switch {

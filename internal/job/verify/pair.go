@@ -191,7 +191,7 @@ func (p *pair) hold(at *position) *key.Token {
 	if part != nil { // frees the memory of rows that are never read
 		time.AfterFunc(heldTime, func() { p.expire(token, at) })
 	}
-	p.forget(token) // the page may have been read twice
+	p.forget(token) // if the page was read twice, rows are already held for this token
 	p.held[token] = at
 	p.order = append(p.order, token)
 	p.bytes += bytes

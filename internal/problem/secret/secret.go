@@ -2,7 +2,7 @@
 // People paste secrets into fields for names. Code that prints a caller's input hides such secrets, and code that stores a caller's input refuses
 // them.
 //
-// Rows and records are data, which this package never sees.
+// The content of rows and records is not searched for secrets.
 package secret
 
 import (
@@ -100,8 +100,8 @@ func mayBegin(b, c byte) bool {
 	return false
 }
 
-// leadingMatch returns how many characters of the secret's beginning are also at the text's beginning, perhaps escaped,
-// and their length in the text.
+// leadingMatch compares the beginnings of the text and the secret. It returns how many of the secret's characters match, perhaps escaped, and the
+// length of these characters in the text.
 func leadingMatch(text, secret string) (of, n int) {
 	for of < len(secret) {
 		m := escapedLength(text[n:], secret[of])

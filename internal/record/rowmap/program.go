@@ -393,8 +393,8 @@ func (b *budget) countSearch(v any) {
 	b.check(v)
 }
 
-// checkPair checks the operands of * and -. It ends the run if a text would be repeated too often. For two arrays, it counts
-// the comparisons.
+// checkPair checks the operands of * and -. It ends the run if a text would be repeated too often. If both operands are arrays,
+// it counts the comparisons of their elements.
 func (b *budget) checkPair(x, y any) {
 	l, _ := x.([]any)
 	r, _ := y.([]any)

@@ -44,7 +44,7 @@ func noteOf(text string, out []ledger.Scan) string {
 			names = append(names, fmt.Sprintf("and %d more", len(out)-i))
 			break
 		}
-		r, _ := scans.RequestOf(m) // the request was read before
+		r, _ := scans.RequestOf(m) // no error, because the request was read before
 		names = append(names, cmp.Or(r.Source.Table, path.Base(r.Source.Prefix)))
 	}
 	return text + ": " + strings.Join(names, ", ")

@@ -20,7 +20,7 @@ const (
 	// maxObservations is the maximum number of observations in a run of Maintain. A third observation is for steps
 	// whose messages may not have been sent before the first observation.
 	maxObservations = 3
-	// observationKept is how old a stored observation may be when the next run of Maintain uses it.
+	// observationKept is the maximum age at which the next run of Maintain uses a stored observation.
 	observationKept = 2 * time.Minute
 	// lostIfBusy is the age at which a step that no process holds counts as lost, even if its message may be in the
 	// queue.
@@ -28,7 +28,7 @@ const (
 	// firstPause is the pause after the first resend of a message. The pause doubles with each resend, up to maxPause.
 	firstPause = 30 * time.Second
 	maxPause   = 16 * time.Minute
-	// maxLost is how long a step may be lost repeatedly before the scan fails.
+	// If a step is lost later than maxLost after the first resend of its message, the scan fails.
 	maxLost = 4 * time.Hour
 )
 

@@ -35,7 +35,7 @@ type Backup struct {
 	FinishedAt *time.Time     `json:"finishedAt,omitempty"`
 	Place      scans.TableRef `json:"place"`
 	Table      string         `json:"table,omitempty"`
-	Tables     int64          `json:"tables,omitempty"` // of an export of many tables; otherwise 0
+	Tables     int64          `json:"tables,omitempty"` // number of tables in an export of many tables; otherwise 0
 	Rows       int64          `json:"rows"`
 	Note       string         `json:"note,omitempty"` // names the tables that are left out
 	// Proof is nil if the schedule does not verify its backups.

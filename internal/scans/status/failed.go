@@ -16,7 +16,7 @@ import (
 // FailedRows is a page of a scan's failed rows.
 type FailedRows struct {
 	Rows   []scans.FailedRow `json:"rows"`
-	Total  int64             `json:"total"` // in a comparison, rows that differ
+	Total  int64             `json:"total"` // failed rows; in a comparison, also rows that differ
 	Kept   int64             `json:"kept"`  // listed rows: the first thousand of each step
 	Cursor string            `json:"cursor,omitempty"`
 	// Groups divides the listed rows of the newest groupSteps steps by the code in the rows' reasons. The largest

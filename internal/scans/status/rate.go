@@ -63,8 +63,8 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 }
 
 // worked sums up the work of a period. The argument since is the period's length, and now is its end. If an interval
-// began earlier, only a proportional share of its work counts. For this share, an interval does not begin before the
-// attempt or end after now.
+// began earlier, only a proportional share of its work counts. The share is computed for the part of the interval
+// between began, the attempt's beginning, and now.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)

@@ -12,7 +12,7 @@ type Differences struct {
 	Missing   int64 `json:"missing"`   // only the source has them
 	Extra     int64 `json:"extra"`     // only the destination has them
 	Different int64 `json:"different"` // the content differs
-	// Tables counts tables that are no longer in the source. Only a request with proof counts them. Without proof,
+	// Tables counts tables that are no longer in the source, if the request sets proof. If it does not set proof,
 	// a missing table is an error.
 	Tables int64 `json:"tables,omitempty"`
 }

@@ -266,7 +266,7 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 		Token:  step.Token,
 	}
 	if !o.Properties {
-		q.Select = []string{} // an answer always has the keys
+		q.Select = []string{} // select no properties; the answer has the keys anyway
 	}
 	return q
 }

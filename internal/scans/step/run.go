@@ -223,7 +223,7 @@ type commitResult int
 
 const (
 	committed      commitResult = iota
-	maybeCommitted              // the step was not pending; this commit's first try, whose answer was lost, may have committed it
+	maybeCommitted              // the step was not pending, perhaps because this commit's first try has committed it and the answer was lost
 	overtaken                   // another delivery has committed the step
 )
 

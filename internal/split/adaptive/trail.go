@@ -123,7 +123,7 @@ func (t trail) afterPage(g *gauge, keys []string, share float64, start string) t
 	return next
 }
 
-// add stores a level if it has siblings or is the level Fresh.
+// add stores only levels with siblings, and the level Fresh.
 func (t *trail) add(l level) {
 	if l.pages > 0 || l.depth == t.Fresh {
 		t.Levels = append(t.Levels, l)

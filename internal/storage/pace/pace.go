@@ -12,11 +12,10 @@
 // share near the floor starts no further trial. A high share becomes the floor only after a second trial. The first
 // trial may show no difference, because the service may have accepted a short burst of requests before the trial.
 //
-// A partition that throttles gets a limit in rows per second. The limit is nine tenths of the rate at which the
-// partition answered rows while it throttled. The limit grows by 3 % in each second in which the partition is busy and
-// refuses less than a twentieth of the requests. After every ten measurements without throttling, this growth doubles,
-// up to 48 %. With one row per request, the limit rises from 10 to 200 rows per second in a minute. With a hundred
-// rows per request, the same rise takes ten minutes.
+// A partition that throttles gets a limit in rows per second. The limit is nine tenths of the rate at which the partition answered rows while it
+// throttled. The limit grows by 3 % in each second in which the partition is busy and refuses less than a twentieth of the requests. After every
+// ten measurements without throttling, this growth doubles, up to 48 %. With one row per request, the limit takes a minute to rise from 10 to 200
+// rows per second. With a hundred rows per request, the same rise takes ten minutes.
 //
 // Several processes may use a partition without knowledge of each other. The rules have one known weakness: a partition that refuses a tenth of all
 // requests at any load is slowed down to 10 rows per second. Any rule without this weakness would let one process use up the rate of all other
@@ -76,7 +75,7 @@ type Pace struct {
 	before   float64 // lower bound of the share of requests that were refused before the trial
 	served   float64 // requests answered per second before the trial
 	twice    bool    // the current trial is the second one
-	warming  bool    // no measurement of refusals has ended yet; the first measured rate is too low, because no answers come at the beginning
+	warming  bool    // true until the first measurement of refusals ends; its rate is too low, because the first answers take some time to arrive
 }
 
 // Seen counts the events since the last call of [Pace.Observe].
@@ -93,8 +92,7 @@ func New(start, most int) *Pace {
 	return &Pace{limit: float64(min(start, most)), most: float64(most), warming: true}
 }
 
-// Limit returns how many requests to make concurrently, at least 1. A request that waits after a refusal is not one of
-// them.
+// Limit returns how many requests to make concurrently, at least 1. A request that waits after a refusal does not count.
 func (p *Pace) Limit() int { return max(1, int(p.limit)) }
 
 // Observe adjusts the limit, and reports whether a measurement of refusals has ended.

@@ -27,10 +27,10 @@
 //
 // # Appending is idempotent
 //
-// The keys of events are made before the first try to insert them. If the answer is lost, a retry finds its own rows
-// and changes nothing. If the writer dies, the caller retries with the same idempotency key. The key's note contains
-// the first id. The other ids follow from the first id (once.go). Concurrent tries read the note and insert the missing
-// events. Notes are deleted after a day, or with their stream.
+// The keys of events are made before the first try to insert them. If the answer is lost, a retry finds its own rows and
+// changes nothing. If the writer dies, the caller retries with the same idempotency key. The note of the idempotency key
+// contains the first event's id. The other ids follow from this id (once.go). Concurrent tries read the note and insert the
+// missing events. Notes are deleted after a day, or with their stream.
 //
 // # Following
 //

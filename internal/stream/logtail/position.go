@@ -158,9 +158,9 @@ func (a arrival) bytes() int {
 	return len(a.row.JSON()) + 256
 }
 
-// dueRows yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first. The
-// argument rows may lack rows that were written after readUntil. Therefore each tick after readUntil needs its own group in the
-// position. After maxSingle groups of this kind, dueRows ends. A later call returns the remaining rows.
+// dueRows yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first, and may
+// lack rows that were written after readUntil. Therefore the position needs a separate group for each tick after readUntil.
+// After maxSingle of these groups, dueRows ends. A later call returns the remaining rows.
 func dueRows(rows []arrival, readUntil ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
 		singles := 0 // number of groups that are newer than readUntil
@@ -236,8 +236,8 @@ func (p position) markReceived(rows []arrival) {
 // advance returns the follower's next position. The argument rows is sorted newest first. A row's field given is true if the
 // follower has received the row. A row that was written before readUntil is missing from the argument only if the follower has
 // received the row. Late rows are nearly always among the newest rows, so newer groups are smaller than older groups. The shards
-// were read at different moments, so further rows may appear between rows after readUntil. Therefore each tick after readUntil
-// has its own group. limit is the newest bound that the position may have, or "" if any bound is possible.
+// were read at different moments, so further rows may appear between rows after readUntil. Therefore the position has a separate
+// group for each tick after readUntil. limit is the newest bound that the position may have, or "" if any bound is possible.
 func (p position) advance(rows []arrival, readUntil ticks, limit string) position {
 	next := position{readUntil: readUntil, floor: ticksOf(readUntil.time().Add(-againMost))}
 	if len(rows) > againRows {

@@ -87,7 +87,7 @@ type Event struct {
 	Record record.Record `json:"event"`
 }
 
-// PartialError means that some events of an Append may be missing.
+// PartialError means that some events of an Append were possibly not appended.
 type PartialError struct {
 	// IDs contains the id of each event, or "" if it is unknown whether the event was appended.
 	IDs []string
