@@ -17,7 +17,7 @@ import (
 // placed is a command that takes places as arguments. Each argument fills an option, so the rest of the program sees only options.
 type placed interface {
 	runnable
-	places(command string) []string // the names of the options, in the order of the arguments
+	places(command string) []string // the names of the options that the arguments fill, in the order of the arguments
 }
 
 // places implements [placed]. If a command processes many tables, only an export may be an argument, because a connection chooses an account.

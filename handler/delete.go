@@ -106,7 +106,7 @@ func readAnswer(ctx context.Context, in io.Reader) (string, error) {
 		err  error
 	}
 	answers := make(chan answer, 1)
-	go func() { // ends after a line or with the process
+	go func() { // ends when a line is read or the process ends
 		text, err := bufio.NewReader(in).ReadString('\n')
 		answers <- answer{strings.TrimSpace(text), err}
 	}()

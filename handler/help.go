@@ -31,7 +31,7 @@ const (
 	shortPage = 10 // number of described flags on a short page
 )
 
-// mostUsed are the flags that most people need, in the order of short pages.
+// mostUsed are the flags that most people need, in the order in which short help pages show them.
 const mostUsed = "catalog connection table index-keys row-key upsert from-connection to-connection queue message all tables delete-extra max-deletes list allow-extra prefix limit verify " +
 	"dry-run yes checkpoint resume filter map format keys-only select failed rows top cursor row-from row-to if-match types json"
 

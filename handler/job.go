@@ -107,15 +107,15 @@ func figuresOf(r job.Result) figures {
 	return figures{r.Requests, r.Throttles, took, math.Round(float64(r.Now.Rows) / max(took, 0.001))}
 }
 
-// The verbs of delete and enqueue. After a resume, the counts of these two commands may be too low: deleted rows are gone, and messages are sent
-// again.
+// The verbs of delete and enqueue. After a resume, the counts of these two commands may be too low: a row that was deleted but not counted is
+// gone, and a message that was sent but not counted is sent again and counted once.
 const (
 	deleted  = "deleted"
 	enqueued = "enqueued"
 )
 
-// uncounted reports whether the command may have done more work than it counted. This is possible after a resume, because a checkpoint without its last
-// lines looks complete.
+// uncounted reports whether the command may have done more work than it counted. This is possible after a resume: if a crash has removed the
+// checkpoint's last lines, the checkpoint still looks complete.
 func (r *call) uncounted() bool { return r.point.File != nil && r.point.File.Resumed() }
 
 // jobResult holds the totals of a job that does something with each row.
@@ -127,7 +127,7 @@ type jobResult struct {
 	Queries int64 `json:"queries"`
 	figures
 	Doubts int64 `json:"possibleDuplicates,omitempty"` // messages that may have been sent twice
-	More   bool  `json:"moreBefore,omitempty"`         // before the resume, the command may have deleted rows, or sent messages twice, that are not counted
+	More   bool  `json:"moreBefore,omitempty"`         // before the resume, the command may have deleted rows, or sent messages, without counting them
 	job.Lines
 }
 

@@ -38,7 +38,7 @@ func main() {
 	})
 	root := rootCommand()
 	root.SetErr(errOut)
-	if progress.IsTerminal(os.Stdout) { // a file or another program must get every byte
+	if progress.IsTerminal(os.Stdout) { // a terminal gets no control characters, but a file or another program gets every byte
 		root.SetOut(lines.NewPlainWriter(os.Stdout))
 	}
 	os.Exit(run(first, root, shared{meter: meter, second: second}))
@@ -67,8 +67,8 @@ func (w withoutAnswers) Write(line []byte) (int, error) {
 }
 
 const (
-	// forwarded is the time in which a second interrupt counts as the first one: wrapper programs forward interrupts that this process also receives
-	// itself.
+	// forwarded is the time after an interrupt in which a second interrupt counts as the same interrupt: wrapper programs forward interrupts that
+	// this process also receives itself.
 	forwarded = 200 * time.Millisecond
 	// lastWords is the longest time that a command may take to end after the second interrupt.
 	lastWords = 700 * time.Millisecond

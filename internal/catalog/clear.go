@@ -263,8 +263,8 @@ func (cl *clearer) clearNoted(ctx context.Context, note storage.Entity) error {
 		if l.head == nil {
 			continue
 		}
-		// Delete the head last. While the head exists, a process that repeats an older write reads in the head that its write is
-		// obsolete.
+		// Delete the head last. While the head exists, a process that repeats an older write learns from the head that the write
+		// is obsolete.
 		ops = append(ops, headDeletion(w, l.head.ETag))
 	}
 	return cl.Log.Write(ctx, ops...)

@@ -12,8 +12,9 @@
 //	tsw_next      in a tombstone of a record that has moved, the record's new identity and its version there
 //	tsw_line      in a row of a record that has moved, the record's first identity and that identity's last version
 //
-// The log is a second table. It has 16 shards, each a partition. A record's first index value, which is its value of the
-// first index key, selects the shard, and never changes. A note is a row of the log that lists rows to delete later.
+// The log is a second table. It has 16 shards, each a partition. A record's value for the first index key is called its
+// first index value. This value selects the shard, and never changes. A note is a row of the log that lists rows to
+// delete later.
 //
 //	RowKey               row
 //	h|FIRST|IDENTITY     head of an identity: its newest Write, with Entry and Content (a hash), and Sure

@@ -35,7 +35,7 @@ func (p Place) Export() *place.Export {
 	return e
 }
 
-// Address identifies the place and, for an export to read, its content.
+// Address identifies the place. For an export that is read, Address also identifies the content.
 func (p Place) Address() string {
 	switch {
 	case p.Source != nil:
@@ -52,7 +52,7 @@ func (p Place) Local() bool {
 	return ok
 }
 
-// inLines reports whether the place is a file or a stream, whose rows may be in any order.
+// inLines reports whether the place is a file, stdin or stdout. The rows of such a place may be in any order.
 func (p Place) inLines() bool { return p.Kind == place.KindFile || p.Kind == place.KindStream }
 
 // CheckEnding refuses an export's path that looks like the name of an unsupported file, such as rows.txt, unless an export has

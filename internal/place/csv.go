@@ -25,7 +25,7 @@ import (
 // without a type gets the type in [CSV.Types], else the only type in its column, else the type in the first row, else
 // String.
 type CSV struct {
-	Delimiter byte                    // 0 for a comma; a first line sep= takes precedence
+	Delimiter byte                    // 0 for a comma; a first line such as "sep=;" takes precedence
 	Types     map[string]storage.Type // the type for texts without a type, by column
 	Keyless   bool                    // the rows, such as a catalog's records, have no PartitionKey and RowKey; the columns may have any names
 	// Mixed, if set, is called for a column that has several types and also has texts without a type.

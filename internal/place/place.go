@@ -34,7 +34,7 @@ const InAccount = "blob:"
 // IsURL reports whether a place's text is a URL. A misspelt URL counts as a URL, because nobody gives a directory such a name on purpose.
 func IsURL(text string) bool { return strings.Contains(text, "://") }
 
-// InBlobs reports whether a place's text names blobs. Only a URL may have a SAS.
+// InBlobs reports whether a place's text names blobs: by a URL, which may have a SAS, or by blob:CONTAINER/PREFIX, which has no SAS.
 func InBlobs(text string) bool {
 	return IsURL(text) || len(text) >= len(InAccount) && strings.EqualFold(text[:len(InAccount)], InAccount)
 }

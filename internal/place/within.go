@@ -74,8 +74,8 @@ func CheckOutside(ctx context.Context, to Objects) error {
 	return err
 }
 
-// checkApart fails with [ErrTaken] if a place lies within another export or around one. If an export lies within the place, checkApart first
-// waits until this export withdraws its claim, but not longer than the given time.
+// checkApart fails with [ErrTaken] if a place lies within another export, or contains one. If the place contains an export, checkApart first
+// waits until that export withdraws its claim, but not longer than the given time.
 func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 	if err := CheckOutside(ctx, to); err != nil {
 		return err

@@ -51,7 +51,7 @@ func (r Request) Exports() bool {
 // TableRef names a table, or an export in a container. The names of an export's blobs start with Prefix and a slash.
 type TableRef struct {
 	Table      string `json:"table,omitempty"`
-	Tables     string `json:"tables,omitempty"` // only in a source: patterns of a group's tables, such as * or logs*,orders
+	Tables     string `json:"tables,omitempty"` // only in a source: patterns of a group's tables, such as "*" or "logs*,orders"
 	Container  string `json:"container,omitempty"`
 	Prefix     string `json:"prefix,omitempty"`
 	Connection string `json:"connection,omitempty"` // a setting's name; the app's own storage if absent

@@ -57,8 +57,8 @@ func (counting) queries() int { return 4 }
 type Writing struct {
 	Action action.Work
 	What   string // names the work in errors, such as "delete rows"
-	// Packs is set if Writing makes transactions. A page with many partitions needs many transactions, so CopyRows
-	// writes it.
+	// Packs is set if Writing makes transactions. If a page has many partitions, it needs many transactions, so
+	// the function CopyRows writes the page.
 	Packs bool
 }
 
@@ -99,7 +99,7 @@ func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
 	case Exporting:
 		w.Kept = rows
 		p.Work = w
-	case Writing: // CopyRows writes no rows of a map, because a map may turn the rows of one partition into rows of other partitions
+	case Writing: // mapped rows are not handed over to CopyRows, because a map may turn the rows of one partition into rows of other partitions
 		w.Action, w.Packs = action.Mapped{Work: w.Action, Map: rows.Rows, Limiter: &ss.limiter}, false
 		p.Work = w
 	}

@@ -14,8 +14,8 @@ import (
 type RequestOptions struct {
 	// Counter, if set, counts the requests.
 	Counter *Counter
-	// If Once is set, requests are not retried. Callers that must soon notice that the service answers again set
-	// Once and do their own retries.
+	// If Once is set, requests are not retried. If a caller must notice soon that the service answers again, it
+	// sets Once and does its own retries.
 	Once bool
 	// If MaxErrors is set, a request ends with a [Broken] error after this number of consecutive answers with status
 	// 500, because the request itself may be the cause. Answers that mean overload do not count.

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Settings are a function app's settings, or a process's environment, by name. The case of a
-// name does not matter, as in the Functions host. (.NET's configuration keys)
+// Settings are a function app's settings, or a process's environment, by name. As in the Functions host, whose settings
+// are .NET configuration keys, the case of a name does not matter.
 type Settings map[string]string
 
 // SettingsOf returns the settings in an environment of the form of [os.Environ].

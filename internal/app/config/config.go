@@ -101,7 +101,7 @@ func Load(settings storage.Settings) (Config, error) {
 		}
 	}
 	var err error
-	read := map[string]storage.Connection{} // connections by setting, to report an invalid one only once
+	read := map[string]storage.Connection{} // the connection of each setting that was read, so that an invalid setting is reported only once
 	connect := func(name string) storage.Connection {
 		if _, ok := read[name]; !ok {
 			var err error

@@ -72,7 +72,7 @@ func inLowerCase(next http.Handler) http.Handler {
 	})
 }
 
-// withParameters sets the path's parameters, unescaped and in the caller's case.
+// withParameters sets the path's parameters. They are unescaped, and keep the caller's upper and lower case.
 func withParameters(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Pattern = chi.RouteContext(r.Context()).RoutePattern()

@@ -149,7 +149,7 @@ func scanRequest(r *http.Request) (scans.Request, error) {
 	return scans.ParseRequest(body)
 }
 
-// estimate answers with the rows and the cost of the requested scan.
+// estimate answers with the number of rows and the cost of the requested scan.
 func (s scanAPI) estimate(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	req, err := scanRequest(r)
 	if err != nil {

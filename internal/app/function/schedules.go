@@ -55,7 +55,8 @@ func (a App) runSchedule(w http.ResponseWriter, r *http.Request, _ url.Values) e
 }
 
 // refreshSchedules advances the schedules before they are read, because timers may fail. It does not delete backups, because that takes a long time.
-// It returns an error only if the storage is unavailable. The caller must not wait for the storage a second time.
+// It returns an error only if the storage is unavailable. After this error, the caller must not read the schedules, because it would wait for the
+// storage a second time.
 func (a App) refreshSchedules(ctx context.Context) error {
 	err := a.Engine.AdvanceBeforeReading(ctx)
 	if errors.Is(err, storage.ErrAway) {

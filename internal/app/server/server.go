@@ -109,7 +109,7 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 	return Restart{end(ctx, server, app.Catalogs, grace)}
 }
 
-// end waits up to grace for the current work. Other processes repeat or complete the rest.
+// end waits for the current work, at most for the duration grace. Other processes repeat or complete work that takes longer.
 func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()

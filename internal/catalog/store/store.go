@@ -127,7 +127,7 @@ func Overtaken(err error) bool {
 	return storage.Conflict(err) || storage.HasCode(err, "UpdateConditionNotSatisfied", "ResourceNotFound", "EntityNotFound")
 }
 
-// Copy is the row at the key of a record's index row. The row may be missing, or belong to another record.
+// Copy describes the row at the key where a record's index row should be. The row may be missing, or belong to another record.
 type Copy struct {
 	At     key.Key
 	Row    storage.Entity

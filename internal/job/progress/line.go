@@ -28,7 +28,7 @@ type Figures struct {
 	Stopping   bool     `json:"stopping,omitempty"` // the command was interrupted
 	Waiting    []Wait   `json:"waiting,omitempty"`
 	Tables     *Tables  `json:"tables,omitempty"` // nil for a command with one table
-	noun       string   // the word for rows in text
+	noun       string   // the word for what is counted, such as "row"
 }
 
 // figure is one value in the meter's line.

@@ -172,8 +172,8 @@ func (p *pacer) release() {
 	p.over.Set(0)
 }
 
-// expect updates the expected size of the next pages. Pages of stolen ranges are often empty, so the expected size is the average, but at least
-// half the largest size. In table order, pages are held for a long time, so the largest size is expected.
+// expect updates the expected size of the next pages. It is the average size, but at least half the largest size, because the average includes
+// pages of stolen ranges, which are often empty. In table order, it is the largest size, because pages stay in memory for a long time.
 func (p *pacer) expect(bytes int) {
 	if p.largest == 0 {
 		p.page = bytes

@@ -29,8 +29,8 @@ func (f *Filter) Comparisons() int { return f.comparisons }
 func (f *Filter) Match(row Row) bool { return f.root.match(row) }
 
 // Range returns a range of keys that contains all matching rows. It uses only the comparisons of PartitionKey and RowKey that
-// every matching row must satisfy. Therefore comparisons within an "or" do not limit the range, as in the service. Comparisons
-// of RowKey limit the range only if the range lies in one partition.
+// every matching row must satisfy. Therefore, as in the service, comparisons within an "or" do not limit the range.
+// Comparisons of RowKey limit the range only if the range lies in one partition.
 func (f *Filter) Range() key.Range {
 	var partition, row key.Range
 	narrow(f.root, &partition, &row)

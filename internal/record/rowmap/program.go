@@ -305,7 +305,7 @@ func (b *budget) begin(ctx context.Context, in map[string]any) gojq.Iter {
 	return out
 }
 
-// rowsOf is the input of a run. After each row, it returns null.
+// rowsOf is the input of a run. It returns each row once, and then null until the next row.
 type rowsOf struct{ *budget }
 
 // Next implements [gojq.Iter].

@@ -101,7 +101,7 @@ func (l ScanData) firstFailed(ctx context.Context, id ScanID) (string, error) {
 	return "", nil
 }
 
-// MaxFile is the maximum number of bytes in [Done.File]. A row's limit is 1 MiB.
+// MaxFile is the maximum number of bytes in [Done.File]. It is stored in one row, whose limit is 1 MiB.
 const MaxFile = 14 * dataPiece
 
 // Files calls fn with [Done.File] of each done step that has one. The list is complete once no step is pending.
@@ -126,7 +126,7 @@ const (
 	hintsPartition = "hints"
 	scanHintsRow   = "h"
 
-	// MaxHints is the maximum number of bytes in hints. A row's limit is 1 MiB.
+	// MaxHints is the maximum number of bytes in hints. They are stored in one row, whose limit is 1 MiB.
 	MaxHints = 14 * dataPiece
 )
 

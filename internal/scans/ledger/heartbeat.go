@@ -50,8 +50,8 @@ type Held struct {
 	Throttled int64 // requests that the storage throttled
 }
 
-// Wait is what a process waits for: a connection or memory. Requests to the connection fail. All steps of a scan in
-// this process wait for the memory.
+// Wait is what a process waits for: a connection whose requests fail, or memory. If it is memory, all steps of a
+// scan in this process wait.
 type Wait struct {
 	Connection string    `json:"connection"`     // the name of the connection's setting, or "memory"
 	Scan       ScanID    `json:"scan,omitempty"` // the scan whose steps wait for memory; "" for a connection

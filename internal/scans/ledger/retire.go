@@ -82,8 +82,8 @@ func (l *Ledger) DropEnded(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }
 
-// Outdated returns the ids of up to n old scans. An old scan started at least age ago, and its row in the list of all
-// scans has not changed since.
+// Outdated returns the ids of up to n old scans. A scan is old if it started at least the duration age before now,
+// and if its row in the list of all scans has not changed for as long.
 func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]ScanID, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}

@@ -201,7 +201,7 @@ func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	return refusal
 }
 
-// startNow starts a scan with the given id. For allow, see launch.
+// startNow starts a scan with the given id. The method launch explains the function allow.
 func (l *Life) startNow(ctx context.Context, id ledger.ScanID, r scans.Request, allow func(context.Context, *scans.RunnableScan) error) error {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()

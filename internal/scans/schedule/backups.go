@@ -144,7 +144,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	if s != nil && !s.KeepDryRun {
 		outdated = s.outdated(all)
 	}
-	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // keep the newest success: if a clock was ahead, an older success may have a later occurrence
+	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // keep the newest success, even if an older success has a later occurrence because a clock was ahead
 	for _, i := range outdated {
 		all[i].Deleting = &place.Removal{}
 		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {

@@ -54,8 +54,8 @@ type Status struct {
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`
-	// Cause is why the scan waits or is throttled. If a delete has ended, Cause describes the rows that may still be
-	// deleted.
+	// Cause is why the scan waits or is throttled. If a delete ended while steps were running, Cause says that the
+	// requests of these steps may still delete rows.
 	Cause string `json:"cause,omitempty"`
 	// Rate is how many rows per second were read or retried over the last minute; nil if no step was done for 15
 	// seconds.
@@ -109,7 +109,8 @@ type Instance struct {
 const AliveTime = 3 * ledger.HeartbeatTime
 
 // repairTime is the longest time from a dead process's last heartbeat until its steps are resent. Maintain runs every
-// minute and takes [life.ObservationPause]. If the instance that ran Maintain is lost, the time is a minute longer.
+// minute and takes [life.ObservationPause]. If the instance that ran Maintain is lost, the steps are resent a minute
+// later.
 const repairTime = 90 * time.Second
 
 // Reader reports on scans. It changes nothing.
@@ -272,7 +273,7 @@ func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Sta
 	return st
 }
 
-// summaryOf returns the part of a status that ended scans also have.
+// summaryOf returns the part of a status that running and ended scans have in common.
 func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pending int64, now time.Time) Status {
 	st := Status{
 		ID: s.ID, State: s.State, Request: r, StartedAt: s.Started, Seconds: s.Ran(now).Seconds(),

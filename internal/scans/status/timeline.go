@@ -12,7 +12,7 @@ import (
 // Timeline shows a scan's work over time.
 type Timeline struct {
 	At       time.Time      `json:"at"`       // when it was read
-	Interval float64        `json:"interval"` // of a point, in seconds
+	Interval float64        `json:"interval"` // length of a point's interval, in seconds
 	Points   []ledger.Point `json:"points"`
 }
 

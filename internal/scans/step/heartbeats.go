@@ -51,8 +51,8 @@ type heldStep struct {
 }
 
 // newHeartbeats returns heartbeats that are written by the function write. This function must make only one try.
-// After an outage, growing pauses between tries would delay the heartbeat that shows other processes that this
-// process lives.
+// After an outage, growing pauses between tries would delay the heartbeat, so other processes could count this
+// process as dead.
 func newHeartbeats(waits func(*ledger.Heartbeat), write func(context.Context, ledger.Heartbeat) error) *heartbeats {
 	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, steps: map[ledger.StepID]*heldStep{}}
 }
@@ -101,7 +101,7 @@ func (h *heartbeats) withoutMemory() (waits []ledger.Wait) {
 	return waits
 }
 
-// childless records that a held step was committed without children.
+// childless stores the fact that a held step was committed without children.
 func (h *heartbeats) childless(step ledger.StepID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

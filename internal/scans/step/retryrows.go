@@ -87,7 +87,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 		}
 		if has := w.count(read); has < p.Rows {
 			lacking += p.Rows - has
-			was.Pages[i].Rows = has // so the next retry does not count the lacking rows again
+			was.Pages[i].Rows = has // so that the next retry does not count the missing rows again
 		}
 		for _, row := range read {
 			if all || listed[row.Key] {

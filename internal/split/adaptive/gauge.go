@@ -98,7 +98,7 @@ func (g *gauge) scale(depth int) scale {
 
 // interval returns the interval of a character within its position. path is true if the last key read has the same characters before this
 // position. If path is true and the last key read has a separator at this position, the separator takes nearly the whole position, because
-// separators seldom have siblings.
+// other characters seldom occur at the position of a separator.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !isSeparator(g.here[depth]) {

@@ -8,8 +8,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// Workers are the workers of one process. They share memory, and all pieces use the letters and forks that any worker has learned. They are not
-// safe for concurrent use.
+// Workers are the workers of one process. They share memory, so each piece uses the letters ([alphabet]) and forks ([forks]) that any worker
+// has learned. They are not safe for concurrent use.
 type Workers struct {
 	// If Partitions is set, the workers list partitions, skip rows, and cut pieces only between partitions.
 	Partitions bool
@@ -198,7 +198,7 @@ func (w *Workers) assign(pieces []*Piece, idle int) []int {
 }
 
 // expectedPages returns how many pages a thief (see [Theft]) may expect in a piece: the estimated unread pages, but at least as many as were read
-// since a thief last found rows. The more thieves in succession found no rows, the smaller the result.
+// since a thief last found rows. The result falls with each further thief that finds no rows, until a thief finds rows.
 func (w *Workers) expectedPages(s *Piece) float64 {
 	const most = 300
 	if s.last == nil {

@@ -35,7 +35,7 @@ const (
 	// readUntil. More groups are needed if late rows appear between most groups.
 	maxGroups = 90
 	// maxLength is greater than the number of characters of any position. A position has at most 31 characters for
-	// each group, and 120 others.
+	// each group, and 120 other characters.
 	maxLength = 3000
 )
 

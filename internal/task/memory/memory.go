@@ -12,8 +12,8 @@ import (
 const (
 	// Command is the budget of a command, in bytes.
 	Command = 24 * mib
-	// limit is the garbage collector's limit. A command uses far less memory. Without the limit, the heap would grow to a multiple of the used
-	// memory before the next collection.
+	// limit is the garbage collector's limit. A command uses far less memory than the limit allows. Without the limit, the heap would grow to
+	// a multiple of the used memory before the next collection.
 	limit = Command + otherMemory
 	// A copy makes garbage at the speed of its requests. Between two collections, percent lets the heap grow to four
 	// times the memory in use, but not beyond the limit.
