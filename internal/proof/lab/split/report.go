@@ -183,7 +183,7 @@ func RealTable(figures []Figure) string {
 		{"time ÷ published, 10 per message", func(f Figure) float64 { return f.One.PerPublished10 }},
 		{"time ÷ prefix with one query per invocation", func(f Figure) float64 { return f.One.PerPrefix }},
 		{"time ÷ bound", func(f Figure) float64 { return f.One.PerBound }},
-		{"time ÷ bound of eight new steps per query", func(f Figure) float64 { return f.PerBound8 }},
+		{"time ÷ bound with up to eight new steps per query", func(f Figure) float64 { return f.PerBound8 }},
 		{"up to 4 queries per invocation: time ÷ published", func(f Figure) float64 { return f.Four.PerPublished }},
 		{"up to 4 queries per invocation: time ÷ published, 10 per message", func(f Figure) float64 { return f.Four.PerPublished10 }},
 		{"up to 4 queries per invocation: time ÷ prefix with one query per invocation", func(f Figure) float64 { return f.Four.PerPrefix }},
