@@ -187,7 +187,7 @@ func (p *Pace) lower(factor float64) {
 
 // measure decides whether to change the limit. rate is the throughput at the current limit, in requests per second.
 func (p *Pace) measure(rate float64) {
-	if !p.busy { // something else limits the rate
+	if !p.busy { // the limit was not reached, so something else limits the rate
 		return
 	}
 	if p.previous > 0 {
