@@ -99,7 +99,7 @@ func (v *connection) Set(text string) error {
 // String implements [pflag.Value].
 func (v *connection) String() string { return cmp.Or(v.text, v.standard) }
 
-// Type implements [pflag.Value]. Help and errors look different only for the types "bool" and "int".
+// Type implements [pflag.Value]. Only the types "bool" and "int" make help and errors look different.
 func (v *connection) Type() string { return "string" }
 
 // words returns the shell's completions of the flag.
@@ -108,7 +108,7 @@ func (v *connection) words() []string { return connectionSettings(os.Environ()) 
 // given reports whether the flag was given, perhaps with the default value.
 func (v *connection) given() bool { return v.text != "" }
 
-// orElse returns v, or other if only other was given.
+// orElse returns v or, if only the other connection was given, that connection.
 func (v *connection) orElse(other *connection) *connection {
 	if !v.given() && other.given() {
 		return other
@@ -153,7 +153,7 @@ func parseConnection(flag, connection string) (c storage.Connection, name string
 	return c, name, err
 }
 
-// openConnection opens an account. The argument name is the account's name in errors. If name is "", errors name the account's host.
+// openConnection opens an account. In errors, the account has the given name. If the name is "", errors name the account's host.
 func (f *accountFlags) openConnection(r *call, c storage.Connection, name string) (*storage.Account, error) {
 	if f.patience <= 0 {
 		return nil, usagef("--patience is %v; it must be longer than 0", f.patience)

@@ -47,7 +47,7 @@
 // # Groups
 //
 // Writes of many records in one shard are committed together and finished together (group.go). A group contains at most one write
-// of each identity. Writes with an Idempotency-Key, moves and withdrawals are committed alone. A group's transaction may be
+// of each identity. Moves, withdrawals, and writes with an Idempotency-Key are committed alone. A group's transaction may be
 // refused because of one write. If that write's entry is in the log, an earlier try of the transaction has committed all writes,
 // but the answer was lost. If the entry is not in the log, no write was committed. The service will refuse any try that is still
 // under way, for the same reason.

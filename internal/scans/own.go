@@ -42,7 +42,7 @@ func FatalIfOwn(err error) error {
 	return err
 }
 
-// CheckTable returns an error if scans must not change the table that a request's field names.
+// CheckTable returns an error if scans must not change the table named in a request's field.
 func (ss *Scans) CheckTable(field string, t *storage.Table) error {
 	field += ".table"
 	if slices.ContainsFunc(ss.Options.Kept, t.Same) {

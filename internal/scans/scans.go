@@ -101,7 +101,7 @@ func (ss *Scans) TryPrepare(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Account returns the account of the connection that a request's field names.
+// Account returns the account of the connection named in a request's field.
 func (ss *Scans) Account(field, connection string) (*storage.Account, error) {
 	name := cmp.Or(connection, storage.HostConnection)
 	a, ok := ss.Options.Accounts[name]

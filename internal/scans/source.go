@@ -86,7 +86,7 @@ func Unreadable(field string, err error) error {
 	return problem.Invalidf(field, "%v", err)
 }
 
-// exportAt returns the export that a request's field names. The export is not open yet. Callers must not wrap the
+// exportAt returns the export named in a request's field. The export is not open yet. Callers must not wrap the
 // [*Export], because other code uses the type assertion source.(*Export).
 func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	_, objects, err := ss.Blobs(field, ref)

@@ -16,7 +16,7 @@ func (r Request) IsGroup() bool { return r.Source.Tables != "" }
 
 const anyTable = "table" // in the check of a group's request, this stands for any of its tables
 
-// Member returns the request of the member for a table.
+// Member returns the request for the group's member that scans the table.
 func (r Request) Member(table string) Request {
 	of := func(t TableRef) TableRef {
 		if t.Tables = ""; t.Container == "" {

@@ -135,7 +135,7 @@ func (e *endpoint) requires(x *exchange) requiredHeaders {
 	return requiredHeaders{!e.cosmos, e.echoField(x).Load()}
 }
 
-// echoField returns the field for x's kind of request.
+// echoField returns the field that records whether good answers to x's kind of request contain the request's id.
 func (e *endpoint) echoField(x *exchange) *atomic.Bool {
 	if x.transaction {
 		return &e.transactions

@@ -51,7 +51,7 @@ func (c *clock) bounds(now time.Time) (low, high time.Time, ok bool) {
 
 // Now returns the time nearest to local within the known bounds of the service's time. local is the time by the
 // caller's clock. Before the first answer, and after the machine's clock was set, the service's time is
-// unknown. Now then returns local, and known is false.
+// unknown: Now returns local, and known is false.
 func (t *Table) Now(local time.Time) (now time.Time, known bool) {
 	c := &t.account.clock
 	c.mu.Lock()

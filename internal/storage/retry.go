@@ -18,8 +18,9 @@ import (
 // 30 s. (Microsoft Learn, "Setting timeouts for Table service operations")
 const (
 	retryDelay = 250 * time.Millisecond
-	// chanceDelay is the shortest first pause after a try that failed by chance. A longer pause would cost more time than the
-	// refusal. For example, if requests take 20 ms and one in five is refused, pauses of 100 ms take as much time as the requests.
+	// After a try that failed by chance, the first pause is about as long as the try, but at least chanceDelay. A longer pause
+	// would cost more time than the refusal. For example, if requests take 20 ms and one in five is refused, pauses of 100 ms take
+	// as much time as the requests.
 	chanceDelay = 10 * time.Millisecond
 	// maxRetryDelay is short. So work resumes soon after an outage, and a single throttled write does not delay its step
 	// for long.

@@ -18,7 +18,7 @@ const (
 	SecretVariable = "TABLESWEEP_HOST_SECRET"
 	HeaderSecret   = "X-Tablesweep-Host-Secret"
 	WorkerVariable = "FUNCTIONS_CUSTOMHANDLER_WORKER_ID" // the host's id for the process
-	HeaderWorker   = "X-Tablesweep-Worker"               // the id, in the handler's answer to a request for the path "/"
+	HeaderWorker   = "X-Tablesweep-Worker"               // contains the process's id, in the handler's answer to a request for the path "/"
 )
 
 // Headers of every invocation. (HttpWorkerConstants of azure-functions-host)

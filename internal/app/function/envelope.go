@@ -127,7 +127,7 @@ func (f Function) handle(ctx context.Context, r *http.Request) (report string, e
 // A host that does not proxy requests puts each one into an envelope. The caller gets a 502. Both the 502 and the
 // function's log contain the reason.
 func notProxiedHandler(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // the envelope is twice as long as the caller's body; an answer before its end would become an empty 500
+	_, _ = io.Copy(io.Discard, r.Body) // reads the whole envelope, because the host turns an earlier answer into an empty 500
 	err := errNotProxied()
 	writeJSON(w, r, http.StatusOK, response{
 		Outputs: outputs{&httpAnswer{

@@ -31,10 +31,10 @@ type Identity struct {
 // counts as absent. All index keys except the first may be absent. An absent key has no index row, and counts as an empty
 // value in the hash.
 //
-// The RowKey's hash is computed from the normalised values, so all spellings of one identifier have one RowKey. For the
-// normaliser Lower, other programs compute the same hash. With Exact, F314 and f314 are different identifiers, and their
-// records have different RowKeys. So one partition of another index key can contain both records. Different identities may have the
-// same hash: the hash has only 32 bits, and does not distinguish "|" in a value from "|" between values. [Identity.Hash]
+// The RowKey's hash is computed from the normalised values, so all spellings of one identifier have one RowKey. With the normaliser
+// Lower, a record has the same hash in the keys that other programs make. With Exact, F314 and f314 are different identifiers, and
+// their records have different RowKeys. So one partition of another index key can contain both records. Different identities may
+// have the same hash: the hash has only 32 bits, and does not distinguish "|" in a value from "|" between values. [Identity.Hash]
 // distinguishes them.
 //
 // Keys cannot contain '/', '\', '#', '?', U+0000–U+001F and U+007F–U+009F. If a value contains one of these characters, the

@@ -24,7 +24,7 @@ const spare = 1.3
 
 const million = 1_000_000
 
-// Work is the work for which rows are counted.
+// Work describes the requests that a job makes for its rows, and their price.
 type Work struct {
 	Writes   func(rows []storage.Row) int // returns the number of requests that write a page's rows; nil for no writes
 	PerQuery float64                      // requests that the work makes per query, in addition to the query and the writes

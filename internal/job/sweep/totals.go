@@ -20,7 +20,7 @@ type Totals struct {
 	CriticalPath     int64 `json:"criticalPath,omitempty"` // the length of the longest chain of steps in which each step had to wait for the previous one
 	Requests         int64 `json:"requests,omitempty"`     // storage requests, including retries
 	Throttles        int64 `json:"throttles,omitempty"`    // answers in which the service refused a request because it was too busy
-	Doubts           int64 `json:"doubts,omitempty"`       // requests of the action that had no answer and may have been applied
+	Doubts           int64 `json:"doubts,omitempty"`       // requests of the action that may have been applied although no answer came
 }
 
 // Add adds the counts of another unit, query or sweep.

@@ -68,7 +68,7 @@ type plannedRows struct {
 	storage.Source
 	filter string
 	rows   []storage.Row // keys and ETags, in table order
-	pages  []int64       // for each row, the number of the comparison's page
+	pages  []int64       // for each row, which page of the comparison contained it
 }
 
 // Read implements [storage.Source].

@@ -55,8 +55,8 @@ func (l *Life) turnOf(ctx context.Context, id ledger.ScanID) (turn, error) {
 }
 
 // endingOf returns the ending of a scan whose steps are done. A comparison fails if an export has more or fewer rows
-// than its manifest says. It also fails if there are differences, unless the request has proof: the source may have
-// changed since the export.
+// than its manifest says. It also fails if there are differences. But if Action.Proof is set, the source may have
+// changed since the export, so differences are allowed.
 func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {
 	as.State = ledger.Succeeded
 	r, err := scans.ParseStored(s.Request)

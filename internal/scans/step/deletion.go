@@ -17,8 +17,8 @@ import (
 // has read. The deletion's id is a hash of the step's id. So if the invocation dies, the next delivery finds the step
 // done, and continues with the deletion. Maintain and a retry also send the deletion's message.
 
-// pagesToDelete collects the pages that a step reads and the step's deletion deletes. The JSON of these pages must fit
-// into a message.
+// pagesToDelete collects the pages that a step reads, so that the step's deletion can delete their rows. The JSON of
+// these pages must fit into a message.
 type pagesToDelete struct {
 	written
 	bytes int // of their JSON

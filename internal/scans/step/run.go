@@ -66,8 +66,8 @@ func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report stri
 	return strings.Trim(report+"; "+deleted, "; "), err
 }
 
-// step runs a message's step. The work must end before the deadline of the context working. If the step leaves a
-// deletion to this invocation, the result left is the deletion's message.
+// step runs a message's step. The work uses the context working, and must end before the deadline of this
+// context. If the step leaves a deletion to this invocation, the result left is the deletion's message.
 func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int) (report string, left *scans.Message, err error) {
 	var counter storage.Counter
 	s.heartbeats.begin(zerolog.Ctx(ctx), m.Scan, m.ID, &counter)
@@ -254,8 +254,8 @@ func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (co
 	return overtaken, err
 }
 
-// follow sends the children's messages. If there are none, the scan may have ended. If a message cannot be sent,
-// Maintain sends it later.
+// follow sends the children's messages. If there are no children, the scan may have ended. If a message cannot
+// be sent, Maintain sends it later.
 func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 	if len(out.children) == 0 && out.deletion == nil {
 		s.heartbeats.childless(m.ID)

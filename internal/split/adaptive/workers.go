@@ -22,7 +22,7 @@ type Workers struct {
 // NewWorkers returns workers that have not read a page yet. The argument page is the number of rows in a full page.
 func NewWorkers(page int) *Workers { return &Workers{page: float64(page)} }
 
-// Page handles the answer to the query of a piece's step. yield is the number of leading keys that belong to the piece. rest contains the step that
+// Page handles a page that a step of a piece has read. yield is how many of the page's first keys belong to the piece. rest contains the step that
 // continues after these keys, or nothing at the end of the piece.
 func (w *Workers) Page(s *Piece, step scan.Step, p scan.Page) (yield int, rest []scan.Step) {
 	yield = p.CountBefore(s.End)
@@ -197,8 +197,8 @@ func (w *Workers) assign(pieces []*Piece, idle int) []int {
 	return given
 }
 
-// expectedPages returns how many pages a thief (see [Theft]) may expect in a piece: the estimated unread pages, but at least as many as were read
-// since a thief last found rows. The result falls with each further thief that finds no rows, until a thief finds rows.
+// expectedPages returns how many pages a thief (see [Theft]) may expect in a piece: the estimated number of unread pages or, if greater, the
+// number of pages read since a thief last found rows. The result falls with each further thief that finds no rows, until a thief finds rows.
 func (w *Workers) expectedPages(s *Piece) float64 {
 	const most = 300
 	if s.last == nil {

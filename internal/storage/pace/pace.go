@@ -50,7 +50,7 @@ const (
 	fallen         = 0.4         // the old load was too high if the trial reduces the share of refusals by at least this fraction
 	spared         = 0.75        // the old load was also too high if the trial gets more than this fraction of the old answers per second
 	enoughRefusals = 10          // if the share of refusals does not change, a trial is long enough for this number of refusals
-	high           = 0.05        // a greater share of refusals counts as the floor only after a second trial
+	high           = 0.05        // a greater share of refusals becomes the floor (see the package comment) only after a second trial
 )
 
 // Pace adjusts the number of requests to make concurrently. Make it with [New].
