@@ -66,7 +66,7 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 	if len(args) > len(names) {
 		err := usagef("%s takes %s, but %d are given", c.Name(), problem.Plural(int64(len(names)), "place"), len(args))
 		if names == nil {
-			err = job.Hint(usagef("%s accepts no place as an argument if --all or --tables is given", c.Name()), "name the place with --from or --to, or use export or import")
+			err = job.Hint(usagef("%s accepts no place as an argument if --all or --tables is given", c.Name()), `name the place with --from or --to, or use "tablesweep export" or "tablesweep import"`)
 		}
 		return asValue(c, err)
 	}

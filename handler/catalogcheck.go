@@ -48,7 +48,7 @@ func (o *catalogCheckOptions) summary(sum check.Result) error {
 		case !o.repair && left > sum.Untracked:
 			err = job.Hint(err, "--repair repairs the rows whose records are in the log")
 		case sum.Untracked > 0:
-			err = job.Hint(err, "--repair does not change rows whose records are not in the log; to move these records to another catalog, use tablesweep catalog export and catalog import")
+			err = job.Hint(err, `--repair does not change rows whose records are not in the log; to move these records to another catalog, use "tablesweep catalog export" and "tablesweep catalog import"`)
 		}
 	}
 	return err

@@ -147,7 +147,7 @@ func (o *copyOptions) run(r *call) error {
 func (o *copyOptions) mayOverwrite(r *call, where string, tables []string) error {
 	confirm := yesFlag{o.overwrite}
 	return confirm.confirm(r, fmt.Sprintf("write over existing rows of %s in %s (%s)", problem.Plural(len(tables), "table"), where, problem.Named(tables, 10)),
-		"Newer rows there get the older content. ",
+		"Newer rows in the destination get the older content. ",
 		"--overwrite writes over them without asking; --mode skip keeps existing rows, and --dry-run shows which tables have rows", "overwrite", "overwrite")
 }
 

@@ -32,11 +32,11 @@ func localCommand() *cobra.Command {
 
 func (o *localOptions) options() []option {
 	return []option{
-		{"storage", perRun, &o.storage, embedded, "the app's storage account; see above"},
+		{"storage", perRun, &o.storage, embedded, "the app's storage: embedded, a connection, or a setting's name"},
 		{"addr", perRun, &o.addr, "127.0.0.1:7071", "where to serve the app; port 0 means any free port"},
 		{"instances", perRun, &o.instances, 1, "number of handler processes"},
 		{"root", perRun, &o.root, ".", "the app's directory, which contains host.json"},
-		{"keys", perRun, &o.keys, nil, "require a key from callers; see above"},
+		{"keys", perRun, &o.keys, nil, "require a key from callers; --keys=KEY sets the key"},
 		{"verbose", perRun, &o.verbose, nil, "log every invocation"},
 	}
 }

@@ -26,7 +26,7 @@ type logAppendOptions struct {
 
 func (o *logAppendOptions) options() []option {
 	return append(o.logFlags.options("print each event's id and time as JSON"),
-		option{"file", perRun, &o.file, nil, "file with one event per line; - is stdin, the default if no event is given as an argument"})
+		option{"file", perRun, &o.file, nil, "file with one event per line; \"-\" is stdin, the default if no event is given as an argument"})
 }
 
 func (o *logAppendOptions) run(r *call) error {

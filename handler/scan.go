@@ -44,7 +44,7 @@ func (o *scanOptions) options() []option {
 		o.selectOption(),
 		{"json", perRun, &o.json, nil, "messages and progress on stderr as JSON, with a summary as the last line"},
 		choose("format", perRun, &o.format, "jsonl or csv", "jsonl or csv (to count rows, use tablesweep count)", "jsonl", "csv"),
-		{"dry-run", perRun, &o.dryRun, nil, "with --map, --rename or --drop: show 20 rows before and after"},
+		{"dry-run", perRun, &o.dryRun, nil, "with --map, --rename or --drop: show the first 20 rows before and after the changes"},
 		{"keys-only", perRun, &o.keysOnly, nil, "only PartitionKey and RowKey"},
 		choose("strategy", perRun, &o.strategy, "how the rows are divided into ranges: "+names, "one of "+names, strategy.Names...),
 		{"segment-size", perRun, &o.segment, storage.PageRows, "rows per query, 1 to 1000"},

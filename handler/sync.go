@@ -149,7 +149,7 @@ func (o *syncOptions) syncTables(r *call) error {
 	sum.Failed = int64(len(failed))
 	var nothing error // set if no table is to be changed, and sync has refused all tables that failed
 	if len(failed) > 0 && len(failed) == refused && (o.dryRun || !sum.Changes()) {
-		nothing = usagef("nothing was changed, because sync refused %d of %s (%s)", refused, problem.Plural(len(all.All), "table"), problem.Named(failed, 10))
+		nothing = usagef("nothing was changed; sync refused %d of %s (%s)", refused, problem.Plural(len(all.All), "table"), problem.Named(failed, 10))
 	}
 	switch {
 	case err != nil:

@@ -124,7 +124,7 @@ var hostParameters = []string{"code", "clientId"}
 func Query(raw string, params []Parameter) (url.Values, error) {
 	given, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, problem.Invalidf("", "the query string cannot be read; escape & as %%26, ; as %%3B, + as %%2B and %% as %%25").Because(err)
+		return nil, problem.Invalidf("", "the query string cannot be read; escape \"&\" as %%26, \";\" as %%3B, \"+\" as %%2B and \"%%\" as %%25").Because(err)
 	}
 	read := url.Values{}
 	for name, values := range given {

@@ -135,7 +135,7 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 	case errors.Is(err, place.ErrDamaged):
 		return r, Hint(err, "restore the files and resume, or start a new export to another place")
 	case err != nil && record.Journal == nil && w != nil:
-		return r, Hint(err, fmt.Sprintf("without --checkpoint FILE, the export cannot be resumed; name another prefix, or delete the blobs of %s", x.To.Address()))
+		return r, Hint(err, fmt.Sprintf("without --checkpoint FILE, the export cannot be resumed; to start over, name another prefix, or delete the blobs of %s", x.To.Address()))
 	}
 	r.Begun = true
 	return r, blobHint(err)

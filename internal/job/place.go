@@ -100,7 +100,7 @@ func (p *Place) Read(ctx context.Context, option string) error {
 	case !IsThere(filepath.Join(with, place.JournalName)):
 		return refusal
 	}
-	return Hint(refusal, fmt.Sprintf("this export is not complete; tablesweep export --resume %s completes it", with))
+	return Hint(refusal, fmt.Sprintf(`this export is not complete; "tablesweep export --resume %s" completes it`, with))
 }
 
 // tryRow reads one row of the source, so that a missing table or a bad filter is found before anything is created. It returns the

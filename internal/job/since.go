@@ -178,7 +178,7 @@ func (w *changes) endCopy(err error, rows int64) error {
 	state := w.state
 	if err == nil && !state.dryRun {
 		if err = state.file.Renew([]any{success{w.began, state.was.Rows + rows}}); err != nil {
-			err = Hint(fmt.Errorf("the rows are copied, but --state could not be updated: %w", err), `the next copy with "--since last" copies these rows again`)
+			err = Hint(fmt.Errorf("the rows are copied, but the file of --state could not be updated: %w", err), `the next copy with "--since last" copies these rows again`)
 		}
 	}
 	if state.file.Close(); err != nil && state.made {

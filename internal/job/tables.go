@@ -256,7 +256,7 @@ func (h Home) checkComplete(ctx context.Context) error {
 	}
 	hint := "--tables '*' reads all complete exports in the place, and names the incomplete ones"
 	if h.Local() && IsThere(filepath.Join(h.Path, TablesJournal)) {
-		hint = fmt.Sprintf("tablesweep export --resume %s completes it; %s", strings.TrimRight(h.Path, "/"), hint)
+		hint = fmt.Sprintf(`"tablesweep export --resume %s" completes it; %s`, strings.TrimRight(h.Path, "/"), hint)
 	}
 	return Hint(Refuse("all", ": %w", err), hint)
 }

@@ -567,7 +567,7 @@ func (c *Columns) appendCell(b []byte, text string) []byte {
 // CheckDelimiter returns an error for a delimiter that cannot separate cells.
 func CheckDelimiter(d string) error {
 	if len(d) != 1 || !strings.Contains(",;\t|:~^#", d) {
-		return fmt.Errorf("is %q; it must be a comma, a semicolon, a tab, or one of | : ~ ^ #", d)
+		return fmt.Errorf(`is %q; it must be a comma, a semicolon, a tab, or one of "|", ":", "~", "^" and "#"`, d)
 	}
 	return nil
 }

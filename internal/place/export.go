@@ -94,7 +94,7 @@ func (e *Export) open(ctx context.Context) error {
 		return fmt.Errorf("%s has changed since it was written: its hash differs from the hash in %s", FilesName, ManifestName)
 	}
 	if seal.files != m.Files.Count || seal.rows != m.Rows || seal.bytes != m.Bytes {
-		return fmt.Errorf("%s does not match %s: it says %d files with %d rows and %d bytes, but the list has %d files with %d rows and %d bytes",
+		return fmt.Errorf("%[1]s does not match %[2]s: %[1]s records %[3]d files with %[4]d rows and %[5]d bytes, but %[2]s lists %[6]d files with %[7]d rows and %[8]d bytes",
 			ManifestName, FilesName, m.Files.Count, m.Rows, m.Bytes, seal.files, seal.rows, seal.bytes)
 	}
 	return nil

@@ -80,7 +80,7 @@ func parse(name, format string, text []byte, v any) error {
 	}
 	at := max(0, len(text)-len(proofName)-hex.EncodedLen(sha256.Size)-len("\"}\n"))
 	if want := fmt.Sprintf("%s%x\"}\n", proofName, sha256.Sum256(text[:at])); string(text[at:]) != want {
-		return fmt.Errorf("%s has changed since it was written: its last field, proof, does not match the text before it", name)
+		return fmt.Errorf("%s has changed since it was written: its last field, \"proof\", does not match the text before it", name)
 	}
 	if err := json.Unmarshal(text, v); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -137,7 +137,7 @@ func (p *PageMark) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if len(pair) != 2 || p.Bytes < 1 || p.Bytes > maxPage || len(p.Hash) != hashDigits {
-		return fmt.Errorf("the description of a page is %.80s; it must contain the number of bytes, at most %d, and the hash", text, maxPage)
+		return fmt.Errorf("the description of a page is %.80s; it must contain the page's length (at most %d bytes) and hash", text, maxPage)
 	}
 	return nil
 }

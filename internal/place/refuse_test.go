@@ -36,13 +36,13 @@ func TestOpenRefuses(t *testing.T) {
 			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"version":1`, `"version":2`, 1)
 		},
 		"does not belong to an export": func(f map[string]string) { f[place.ManifestName] = `{"version":1,"entries":[]}` },
-		"does not match files.jsonl: it says 1 files with 31 rows": func(f map[string]string) {
+		"does not match files.jsonl: manifest.json records 1 files with 31 rows": func(f map[string]string) {
 			f[place.ManifestName] = withChecksum(strings.Replace(f[place.ManifestName], `"rows":30`, `"rows":31`, 1))
 		},
 		"manifest.json has changed since it was written": func(f map[string]string) {
 			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"files"`, `"filter":"A eq 1","files"`, 1)
 		},
-		"its last field, proof, does not match the text before it": func(f map[string]string) { // a manifest without a proof
+		`its last field, "proof", does not match the text before it`: func(f map[string]string) { // a manifest without a proof
 			f[place.ManifestName], _, _ = strings.Cut(f[place.ManifestName], `,"proof":`)
 			f[place.ManifestName] += "}\n"
 		},

@@ -28,7 +28,7 @@ func parseFilter(filter string) (*odata.Filter, error) {
 	}
 	f, err := odata.Parse(filter)
 	if err == nil && storage.ComparesTime(filter) {
-		err = errors.New("the filter compares Timestamp, but an export has no Timestamps")
+		err = errors.New("the filter compares Timestamp, which is not possible for the rows of an export; filter by another property")
 	}
 	return f, err
 }

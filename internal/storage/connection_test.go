@@ -76,7 +76,7 @@ func TestParseConnectionRefusesInvalidText(t *testing.T) {
 		{"a quote in a URL", "https://a.table.core.windows.net/?sig=secret'", "quotes"},
 		{"a name twice", "AccountName=a;AccountKey=" + key64 + ";accountkey=secret", "has AccountKey twice"},
 		{"an unknown name", "AccountName=a;AcountKey=" + key64, "the most similar known name is AccountKey"},
-		{"an unknown endpoint", "TableEndpoints=https://secret;SharedAccessSignature=sig=secret", "the nearest known name is TableEndpoint"},
+		{"an unknown endpoint", "TableEndpoints=https://secret;SharedAccessSignature=sig=secret", "the most similar known name is TableEndpoint"},
 		{"a secondary endpoint, otherwise", "TableEndpointSecondary=https://secret", "known name is Table"},
 		{"a key without its name", "AccountName=a;c2VjcmV0secret==", "an unknown name, which is not shown because it may be an account key; the most similar"},
 		{"no name before =", "AccountName=a;=secret", "an unknown name"},

@@ -45,9 +45,9 @@ func CheckFilter(filter string) error {
 			case word == "and", word == "or":
 				joined++
 			case strings.Contains(word, "="):
-				return problem.Invalidf("filter", "has %q; OData compares with eq, ne, gt, ge, lt and le", "=")
+				return problem.Invalidf("filter", `has %q; OData compares with "eq", "ne", "gt", "ge", "lt" and "le"`, "=")
 			case slices.Contains([]string{"startswith", "endswith", "contains", "substringof"}, strings.ToLower(word)):
-				return problem.Invalidf("filter", "has %s, which the Table service does not support; to select partition keys by their beginning, use prefix (--prefix on the command line)", word)
+				return problem.Invalidf("filter", "has %s, which the Table service does not support; to select partition keys by their beginning, use \"prefix\" (--prefix on the command line)", word)
 			}
 		}
 	}

@@ -82,7 +82,7 @@ func ofCosmos(endpoint string) bool {
 }
 
 // errNotWritten is the error of a write to Cosmos DB, whose answers to transactions do not show what was written.
-var errNotWritten = errors.New("the account is in Azure Cosmos DB, which this program does not support; use Cosmos DB's own tools to write there")
+var errNotWritten = errors.New("the account is in Azure Cosmos DB, which this program does not support; use Cosmos DB's own tools to write to the account")
 
 // Create creates the table unless it exists. It refuses tables in Cosmos DB. Callers must call Create or
 // [Table.MayWrite] before they write rows.

@@ -106,8 +106,8 @@ func isForwarded(r *http.Request) bool {
 }
 
 func errNotProxied() error {
-	return problem.NotProxiedf("", "the Functions host changes requests before it passes them on: set customHandler.enableProxyingHttpRequest to true in host.json, "+
-		"or, if it is, update the host (Core Tools, or the image of a container)")
+	return problem.NotProxiedf("", "the Functions host changes requests before it passes them on: set customHandler.enableProxyingHttpRequest to true in host.json; "+
+		"if it is already true, update the host (Core Tools, or the image of a container)")
 }
 
 // onlyProxied refuses forwarded requests, because the host has changed their bodies, paths and parameters.

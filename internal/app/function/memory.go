@@ -266,5 +266,5 @@ func (b *heldBody) Read(p []byte) (int, error) {
 
 // errFull returns the error of a call that got no memory in time.
 func errFull() *problem.Error {
-	return problem.Busyf("", "other calls and steps are using all of the app's memory; try again later, send a smaller request (for example, with a smaller top), or use larger instances (instanceMemoryMB)")
+	return problem.Busyf("", "other calls and steps are using all of the app's memory; try again later, send a smaller request (for example, with a smaller \"top\"), or use larger instances (instanceMemoryMB)")
 }

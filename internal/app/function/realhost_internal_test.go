@@ -34,7 +34,7 @@ const metadata = `"DequeueCount":"COUNT","ExpirationTime":"2026-01-09T03:04:05+0
 // forwardedHeaders contains the headers of a host that forwards requests. Host and User-Agent are the caller's.
 var forwardedHeaders = strings.NewReplacer("Host: ADDRESS", "Host: app.example", "curl/8", "curl/8 Azure-Functions-Host/4.1037.0.0", "X-Forwarded-Host: app.example\n", "").Replace(proxiedHeaders)
 
-const notProxied = "the Functions host changes requests before it passes them on: set customHandler.enableProxyingHttpRequest to true in host.json, or, if it is, update the host (Core Tools, or the image of a container)"
+const notProxied = "the Functions host changes requests before it passes them on: set customHandler.enableProxyingHttpRequest to true in host.json; if it is already true, update the host (Core Tools, or the image of a container)"
 
 // recorded contains requests that the real host (4.1037, with the queue extension 4 and 5) has sent, and the answers that it understands: 200 with a
 // JSON object for an invocation that is done. After an empty body or null it would wait forever. After any other status it delivers a message again.

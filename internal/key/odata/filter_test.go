@@ -82,7 +82,7 @@ func TestParseErrors(t *testing.T) {
 		{"A eq 1 2", `or the end of the filter`},
 		{"A eq B", "a property on one side"},
 		{"1 eq 2", "a property on one side"},
-		{"'a'", "expected one of eq"},
+		{"'a'", `expected one of "eq"`},
 		{"(A eq 1", "expected )"},
 		{"A eq 1)", `or the end of the filter`},
 		{"A eq day'x'", "unknown literal type"},

@@ -96,7 +96,7 @@ func (p *parser) comparison() (node, error) {
 	case !ok && left.property == "" && left.literal.Type == Boolean:
 		return constant(left.literal.Int != 0), nil
 	case !ok && left.property == "":
-		return nil, errors.New("expected one of eq, ne, gt, ge, lt, le")
+		return nil, errors.New(`expected one of "eq", "ne", "gt", "ge", "lt" and "le"`)
 	}
 	p.comparisons++
 	if !ok {

@@ -21,7 +21,7 @@ func ParseCron(s string) (Cron, error) {
 		return Cron{}, fmt.Errorf(`%q does not have the six fields of an NCRONTAB expression, such as "0 */5 * * * *"`, s)
 	}
 	if strings.ContainsAny(s, "?@=") {
-		return Cron{}, fmt.Errorf("%q: NCRONTAB does not support ?, @ or =", s)
+		return Cron{}, fmt.Errorf(`%q: NCRONTAB does not support "?", "@" or "="`, s)
 	}
 	parser := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 	parsed, err := parser.Parse(s)

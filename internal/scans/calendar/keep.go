@@ -23,7 +23,7 @@ func (k Keep) Check() error {
 		}
 	}
 	if k == (Keep{}) {
-		return fmt.Errorf("must contain the number of backups to keep, such as {\"last\":7,\"monthly\":12}; without keep, all backups are kept")
+		return fmt.Errorf("must contain the number of backups to keep, such as {\"last\":7,\"monthly\":12}; without \"keep\", all backups are kept")
 	}
 	return nil
 }

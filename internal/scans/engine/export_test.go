@@ -142,7 +142,7 @@ func TestMissingBlobsFailTheExport(t *testing.T) {
 			w.must(w.objects("p").Delete(t.Context(), name))
 			w.putBlob("p", name, "x")
 		},
-		"lacks the rows of data files that steps have written": func(w *world, id ledger.ScanID, _ string) { w.remove("tablesweep", w.ledgerRows(id, "w|")[0].Key) },
+		"no longer lists all data files of the export": func(w *world, id ledger.ScanID, _ string) { w.remove("tablesweep", w.ledgerRows(id, "w|")[0].Key) },
 	} {
 		w := withSource(t, 20, 1)
 		r := exportRequest("Source", "p")
@@ -237,7 +237,7 @@ func TestRefusedExports(t *testing.T) {
 		{"keys", keys, 400, "copy and verify"},
 		{"mode", mode, 400, "action.mode"},
 		{"an invalid filter", filtered("Number gtt 3"), 400, "filter: "},
-		{"a filter by Timestamp", filtered("Timestamp ge datetime'2020-01-01T00:00:00Z'"), 400, "an export has no Timestamps"},
+		{"a filter by Timestamp", filtered("Timestamp ge datetime'2020-01-01T00:00:00Z'"), 400, "not possible for the rows of an export"},
 	} {
 		body, err := json.Marshal(tt.request)
 		w.must(err)

@@ -164,7 +164,7 @@ func incomplete(err error) string {
 }
 
 // errFilesLost means that somebody has deleted ledger rows in which commits recorded data files.
-var errFilesLost = errors.New("the state table lacks the rows of data files that steps have written")
+var errFilesLost = errors.New("the state table no longer lists all data files of the export")
 
 // exportedFiles returns the files that commits have recorded, in table order. It fails if the argument rows is not the
 // number of rows in these files.
@@ -184,7 +184,7 @@ func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int
 		return err
 	})
 	if err == nil && has != rows {
-		err = fmt.Errorf("%w: the recorded files contain %d of %d rows", errFilesLost, has, rows)
+		err = fmt.Errorf("%w: the listed files contain %d of %d rows", errFilesLost, has, rows)
 	}
 	slices.SortFunc(files, func(a, b scans.ExportFile) int { return a.File.First.Key().Compare(b.File.First.Key()) })
 	return files, err

@@ -96,7 +96,7 @@ func (s Schedule) overlaps(other Schedule) bool {
 func (s *Schedule) parse() (err error) {
 	var errs []error
 	if !scheduleName.MatchString(s.Name) {
-		errs = append(errs, errors.New("name must have 1 to 63 characters: letters, digits, - and _; the first must be a letter or a digit"))
+		errs = append(errs, errors.New(`name must have 1 to 63 characters: letters, digits, "-" and "_"; the first must be a letter or a digit`))
 	}
 	if s.cron, err = calendar.ParseCron(s.Cron); err != nil {
 		errs = append(errs, fmt.Errorf("cron: %w", err))

@@ -161,7 +161,7 @@ func (h *Hints) Check(b key.Bounds) error {
 		case i > 0 && h.Keys[i-1].Compare(k) >= 0:
 			return fmt.Errorf("hint %d is not greater than the hint before it", i)
 		case !r.Contains(k):
-			return fmt.Errorf("hint %d lies outside of the bounds", i)
+			return fmt.Errorf("hint %d lies outside of the scan's range", i)
 		}
 	}
 	return nil
