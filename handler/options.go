@@ -31,7 +31,7 @@ type option struct {
 	keep     jobrecord.Keep
 	field    any    // filled by the flag: a pointer to a field, or a [pflag.Value]
 	standard any    // the default; nil for the zero value
-	usage    string // "" if the option has no flag, because the run decides it
+	usage    string // the flag's description; "" if the option has no flag, because the run sets the option
 }
 
 // runnable is a command: a plain struct with options. Flags set them, a checkpoint stores them, and a command for many tables copies the struct

@@ -31,7 +31,7 @@ var otherNames = map[string]string{
 	"--map-dry-run": "--dry-run", "--source": "--from", "--destination": "--to", "--target": "--to", "--upsert": "--mode",
 }
 
-// replaced maps removed flags to their replacements. If only one command has lost a flag, the key begins with that
+// replaced contains the replacement of each removed flag. If only one command has lost a flag, the key begins with that
 // command's name.
 var replaced = map[string]string{
 	"--mirror": "tablesweep sync FROM TO --delete-extra", "--repair": "tablesweep sync FROM TO",

@@ -221,7 +221,7 @@ func (b *budget) json(e storage.Entity, v any) (string, error) {
 	case row:
 		return string(e.AppendJSON(nil)), nil
 	}
-	if err := b.spend(5, v); err != nil { // an escape has six bytes
+	if err := b.spend(5, v); err != nil { // a byte may become an escape of six bytes
 		return "", err
 	}
 	text, err := json.Marshal(v)

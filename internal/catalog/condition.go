@@ -37,8 +37,8 @@ const AnyETag = "*"
 type Condition struct {
 	Match  []string // if not empty, the record must exist and have one of these ETags; AnyETag admits every ETag
 	Differ []string // if not empty, the record must not have any of these ETags; with AnyETag, the record must not exist
-	// Once is the caller's Idempotency-Key, or "". For a day, the same write with this key is carried out once, and repetitions
-	// return the first answer.
+	// Once is the caller's Idempotency-Key, or "". Within a day, a repetition of the write with the same key changes nothing, and returns the first
+	// answer.
 	Once string
 	// Invocation is the host's id of the request, or "". The host may send a request repeatedly with the same id. If Once is "", a
 	// deletion with the same Invocation is carried out only once within an hour.

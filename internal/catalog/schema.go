@@ -29,7 +29,7 @@ type SchemaGuard struct {
 
 	mu     sync.Mutex // guards the fields below
 	stored storedSchema
-	readAt time.Time // when the result in the field stored was read
+	readAt time.Time // start of the read whose result is in the field stored
 }
 
 // storedSchema is the remembered result of reading the stored schema. A read that finds a different schema does not change the

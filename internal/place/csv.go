@@ -245,7 +245,7 @@ func (r *csvReader) readRecord() (rec csvRecord, err error) {
 		case errors.Is(err, io.EOF):
 			if state == quoted {
 				wrong("a quote is not closed")
-				rec.last = max(rec.last, rec.line+1) // the record would have continued on the next line
+				rec.last = max(rec.last, rec.line+1) // because of the open quote, the record would continue on the next line
 			}
 			end()
 			return rec, nil
@@ -486,7 +486,7 @@ type Columns struct {
 	last  []storage.Column // the columns of the last row; compared first, because many rows share their columns
 }
 
-// See adds the columns of rows.
+// See adds the columns of the given rows to c.
 func (c *Columns) See(rows []storage.Row) error {
 	for _, row := range rows {
 		if sameList(row.Columns, c.last) {

@@ -20,7 +20,8 @@
 // encoding: a zstd frame, a gzip member or plain text. files.jsonl contains the length and the hash of each page, and the manifest contains the hash
 // of files.jsonl. So a reader can check each page before it uses the page's rows, and reads only the pages that it needs.
 //
-// A complete export answers queries like a table ([Export.Read]). A token is FILE/PAGE/ROW, the indexes of the next row. The command writes exports
-// with [Writer]. Until all files are written, the Writer keeps the lines of files.jsonl in a journal ([journal.File]), from which a killed export
-// resumes. [Windows] reads JSON lines or [CSV] that are not part of an export. Their rows may be in any order.
+// A complete export answers queries like a table ([Export.Read]). A token is FILE/PAGE/ROW: the index of the next row's file, the index of its page
+// in this file, and its index on this page. The command writes exports with [Writer]. Until all files are written, the Writer keeps the lines of
+// files.jsonl in a journal ([journal.File]), from which a killed export resumes. [Windows] reads JSON lines or [CSV] that are not part of an export.
+// Their rows may be in any order.
 package place

@@ -93,7 +93,7 @@ type Claim struct {
 	preamble
 	Request   json.RawMessage `json:"request,omitempty"` // the request that made the export and can resume it
 	StartedAt time.Time       `json:"startedAt"`         // the start of the export, by the service's clock
-	Source    *Manifest       `json:"source,omitempty"`  // the manifest of the export that the app reads, without files and properties; nil for a table
+	Source    *Manifest       `json:"source,omitempty"`  // nil if the app reads a table; otherwise, the manifest of the export that the app reads, without the manifest's files and properties
 	Program   string          `json:"program"`
 }
 
@@ -426,8 +426,9 @@ func dataName(order, hash string, c *Codec) string {
 	return DataPrefix + order + "-" + hash[:min(len(hash), hashDigits)] + ".jsonl" + exts[c.compress]
 }
 
-// End returns the file's line for files.jsonl, and the file's content. The file's name begins with order, which is six digits or a step's id.
-// Afterwards, the draft is empty. The draft's next page overwrites the returned content.
+// End returns the file's line for files.jsonl, and the file's content. The file's name begins with the argument order,
+// which is six digits or a step's id. Afterwards, the draft is empty. The draft's next page overwrites the returned
+// content.
 func (d *FileDraft) End(order string) (f File, content []byte) {
 	f, content = d.file, d.content
 	f.SHA256 = hashOf(content)

@@ -39,8 +39,8 @@ func InBlobs(text string) bool {
 	return IsURL(text) || len(text) >= len(InAccount) && strings.EqualFold(text[:len(InAccount)], InAccount)
 }
 
-// otherScheme matches the beginning of a place that only other programs support, such as s3:BUCKET. It does not match a single letter before the
-// colon, which is a drive on Windows.
+// otherScheme matches the beginning of a place that only other programs support, such as s3:BUCKET. A single letter before the colon does not
+// match, because it is a drive on Windows.
 var otherScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+-]+:`)
 
 // KindOf returns the kind of place that a text names. A text of only letters and digits names a table, and "-" names

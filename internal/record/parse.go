@@ -74,7 +74,7 @@ func parse(members []member) (Record, error) {
 
 type member struct {
 	name  string
-	value jsontext.Value // a part of the data
+	value jsontext.Value // shares the memory of the parsed text
 }
 
 // split divides an object into its members. It fails if the object has more members than limit.

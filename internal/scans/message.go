@@ -58,8 +58,8 @@ type Message struct {
 	Scan       ledger.ScanID `json:"scan"`
 	HandedOver bool          `json:"rows,omitempty"` // the step reads a range that was handed over to CopyRows
 	Step       scan.Step     `json:"step"`
-	RowRetry   *RowRetry     `json:"again,omitempty"`  // the step retries failed rows; Step is empty
-	Delete     *deletion     `json:"delete,omitempty"` // the step deletes rows that another step has read; Step is empty
+	RowRetry   *RowRetry     `json:"again,omitempty"`  // if set, the step retries failed rows, and Step is empty
+	Delete     *deletion     `json:"delete,omitempty"` // if set, the step deletes rows that another step has read, and Step is empty
 
 	// [ParseMessage] and [Message.Prepare] set these fields.
 	Body  []byte    `json:"-"` // the JSON
@@ -229,7 +229,7 @@ type ReadPage struct {
 	Span int `json:"-"` // the index of the page's span; see readResult in package step
 }
 
-// SendAt resends a pending step's message. The step does not begin before the time begin; zero means immediately.
+// SendAt resends a pending step's message. The argument begin is the earliest time to begin the step; zero means immediately.
 func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending, begin time.Time) error {
 	p.After = begin
 	ours, err := ss.Ledger.Renew(ctx, id, p)

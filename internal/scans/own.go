@@ -14,7 +14,7 @@ import (
 // for example, delete records while calls write them. Each step and each retry checks the scan's tables again, because
 // the settings may have changed since the scan began.
 
-// hostContainers begins the names of the Functions host's containers. These containers hold locks, keys, and the state
+// The names of the Functions host's containers begin with hostContainers. These containers hold locks, keys, and the state
 // of triggers.
 const hostContainers = "azure-webjobs-"
 

@@ -186,7 +186,7 @@ type course struct {
 	cause string    // cause of the last failure
 	last  outcome   // outcome of the last try
 	times int       // number of consecutive tries with the last outcome
-	since time.Time // time since which every try has had the last outcome
+	since time.Time // when the first of these consecutive tries ended
 }
 
 // record adds a try to the history. cause may be empty.

@@ -53,8 +53,8 @@ func (c Connection) withSAS(url string) string {
 	return url + pick(strings.Contains(url, "?"), "&", "?") + c.sas
 }
 
-// credential returns a sign-in with Entra ID. In Azure, the managed identity signs in. On a laptop, the developer signs
-// in, or an application with a secret.
+// credential returns a sign-in with Entra ID. In Azure, the managed identity signs in. On a laptop, either the developer
+// or an application with a secret signs in.
 func credential(id *identity, transport policy.Transporter) (azcore.TokenCredential, error) {
 	o := azcore.ClientOptions{Transport: transport}
 	if id.TenantID != "" {

@@ -36,7 +36,7 @@ type exchange struct {
 	clientSecret string
 	patience     callerPatience // the caller's patience
 	rows         float64        // number of rows that each try writes, or is expected to read
-	plain        bool           // a plain request for the only operation of a batch
+	plain        bool           // the batch has only one operation, which is sent as a plain request
 	creates      bool           // the request makes a table, queue or container
 
 	transaction bool // the request is a batch

@@ -70,8 +70,9 @@ func settingOf(catalog, field string) string {
 // catalogName matches names that need no escaping in a URL.
 var catalogName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,62}$`)
 
-// LoadCatalogs reads the settings of all catalogs, but not their connections. The first is the default catalog, if it is set. The catalogs of
-// TABLESWEEP_CATALOGS follow, sorted by name. The error lists all mistakes. Even with an error, the result contains the valid catalogs.
+// LoadCatalogs reads the settings of all catalogs, but not their connections. If TABLE_CATALOG_NAME is set, the first catalog is the default catalog.
+// The catalogs of TABLESWEEP_CATALOGS follow, sorted by name. The error lists all mistakes. Even with an error, the result contains the valid
+// catalogs.
 func LoadCatalogs(settings storage.Settings) ([]CatalogSettings, error) {
 	standard := storage.HostConnection
 	if settings.Get(CatalogConnection) != "" {

@@ -197,8 +197,8 @@ type VersionClaim struct {
 
 // Superseded returns true for each row that is outdated: another row has a newer write of the same record.
 func Superseded(rows []VersionClaim) []bool {
-	// newest contains the newest version of each identity, and lines the newest version of each lineage. left contains the last
-	// version of each identity that a record has left.
+	// The map newest contains the newest version of each identity, and the map lines contains the newest version of each lineage.
+	// The map left contains the last version of each identity that a record has left.
 	newest, lines, left := map[index.IdentityHash]int64{}, map[FormerIdentity]int64{}, map[index.IdentityHash]int64{}
 	for _, r := range rows {
 		newest[r.Identity] = max(newest[r.Identity], r.Version)

@@ -60,7 +60,8 @@ func (p *Parts) endSweep(m *Meter) {
 	delete(p.under, m)
 }
 
-// show displays the sum. If m is not nil, it first stores the progress of a table's sweep.
+// show displays the progress of all tables together. If m is not nil, show first stores the argument one, which is the
+// progress of m's table.
 func (p *Parts) show(m *Meter, one sweep.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -41,7 +41,8 @@ type counting struct {
 	rows    int64          // the result; 0 while the count is running
 }
 
-// worthwhile reports whether the phase is so long, and makes so many requests, that a count adds little.
+// worthwhile reports whether the phase is so long, and makes so many requests, that a count adds little to the
+// phase's cost.
 func worthwhile(p sweep.Progress) bool {
 	const long, requests = 10 * time.Second, 4 // a phase is counted only if it takes at least this time, and makes at least this many requests per query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries

@@ -16,8 +16,8 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// pair reads two tables as if they were a single table with the rows of both. A row that differs has a verdict. Its ETag is the
-// ETag of the destination's row, or "" if the destination has no such row.
+// pair reads two tables as if they were a single table with the rows of both. A row that differs has a verdict. The row's
+// ETag is the ETag of the destination's row, or "" if the destination has no row with this key.
 //
 // A merged page is made from a page of each table, and ends where one of these two pages ends. The remaining rows of the other page are held for the
 // next query. The next query reads from a table only if less than a page of the table's rows is held. So if the tables are equal, a merged page takes
@@ -34,7 +34,7 @@ type pair struct {
 	budget *memory.Budget // the memory for held rows; nil for no limit
 	mu     sync.Mutex     // guards the fields below
 	held   map[key.Token]*position
-	order  []key.Token // the tokens that were put into held, oldest first
+	order  []key.Token // keys of the map held, oldest first; some keys may be gone from the map
 	bytes  int64       // bytes of the held rows
 	most   func() int64
 }

@@ -194,8 +194,8 @@ func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 }
 
 // Do adds rows to the plan. A comparison with a filter does not read the rows that the filter leaves out. So with a filter, Do searches the
-// destination for missing rows, and the source for extra rows. A missing row that it finds is changed, not copied. An extra row that it finds is
-// not deleted.
+// destination for missing rows, and the source for extra rows. If Do finds a missing row there, the sync changes this row of the destination,
+// and does not insert a row. If Do finds an extra row in the source, the sync does not delete the row.
 func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (r action.Result, err error) {
 	of := map[sweep.Kind][]storage.Row{}
 	for _, row := range rows {

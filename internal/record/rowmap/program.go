@@ -146,7 +146,7 @@ func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 		return g.guardCall(t.Func, does)
 	case t.Str != nil && t.Str.Queries != nil:
 		for i, q := range t.Str.Queries {
-			if q.Term.Str == nil { // the query inserts a value; literal parts of the text have a Str
+			if q.Term.Str == nil { // a part without Str inserts a value; the other parts are literal text
 				t.Str.Queries[i] = inParentheses(checked(q))
 			}
 		}

@@ -16,9 +16,9 @@ import (
 // deletes the done rows. If one of them is gone, the transaction fails. So at every moment, a step is counted once, in
 // its own row or in one folded row.
 //
-// "d|-L|…" is a row of level L. Rows of one level are folded into one row of the next level, so the number of rows
-// grows with the logarithm of the number of steps. Folded rows sort before other done rows, and have the same
-// properties.
+// The key of a folded row begins with "d|-L|", where L is the row's level. Rows of one level are folded into one row of
+// the next level, so the number of rows grows with the logarithm of the number of steps. Folded rows sort before other
+// done rows, and have the same properties.
 
 // maxFold is the maximum number of rows that a fold replaces. The fold's transaction has one more operation, which
 // inserts the folded row.

@@ -19,7 +19,7 @@ import (
 const (
 	heartbeatsPartition = "beats"
 	heartbeatVersion    = 1
-	maxHeartbeatSteps   = 400  // so many steps fit into a string of 32 K characters: a step's ids take 51 characters, and each of its numbers takes at most 12
+	maxHeartbeatSteps   = 400  // 400 steps fit into a string of 32 K characters: a step's ids take 51 characters, and each of its two numbers takes at most 12
 	maxHeartbeatWaits   = 10   // this number of causes fits into a string
 	maxHeartbeatCause   = 1000 // characters
 )

@@ -14,7 +14,7 @@ import (
 // EndedScan is an ended scan that has not been tidied up.
 type EndedScan struct {
 	ID      ScanID
-	Settled bool          // the list of all scans has its final figures
+	Settled bool          // the list of all scans has the scan's final figures
 	Age     time.Duration // time since the row in the list of ended scans was written, by the service's clock
 
 	etag string
@@ -77,7 +77,8 @@ func (s Snapshot) asListed() Listed {
 	return l
 }
 
-// DropEnded removes a scan from the list of ended scans, unless it has ended again since old was read.
+// DropEnded removes a scan from the list of ended scans. If the scan has ended again since [Ledger.Ended] returned the
+// argument old, DropEnded changes nothing.
 func (l *Ledger) DropEnded(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }

@@ -17,8 +17,8 @@ var scanColumns = []string{"Version", "State", "Attempt", "Request", "StartedAt"
 type Snapshot struct {
 	Scan Scan
 	Sums Sums
-	// Steps contains the ids of pending steps. If Whole is set, it contains all of them. Done contains the ids of done
-	// steps that were not folded.
+	// Steps contains the ids of pending steps. If Whole is true, Steps contains the ids of all pending steps. Done
+	// contains the ids of done steps that were not folded.
 	Steps map[StepID]bool
 	Done  map[StepID]bool
 	Whole bool

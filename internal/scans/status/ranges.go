@@ -66,7 +66,8 @@ type latestHeartbeats struct {
 	at         time.Time // by the service's clock
 }
 
-// steps returns a scan's steps in the heartbeats, or none if the heartbeats were read more than detailTime before now.
+// steps returns a scan's held steps, as the heartbeats name them. If the heartbeats were read more than detailTime
+// before now, the result is empty.
 func (h *latestHeartbeats) steps(scan ledger.ScanID, now time.Time) map[ledger.StepID]bool {
 	steps := map[ledger.StepID]bool{}
 	if h == nil || now.Sub(h.at) > detailTime {
@@ -134,7 +135,7 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 		}
 		pages = append(pages, e)
 	}
-	written := 0 // retried rows of earlier pages, still to be subtracted
+	written := 0 // number of retried rows that are still to be subtracted from later pages
 	for i, p := range pages {
 		left := p.Failed - written
 		pages[i].Failed, written = max(0, left), max(0, -left)

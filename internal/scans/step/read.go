@@ -24,8 +24,8 @@ const (
 	// roundQueries is the maximum number of concurrent queries. Each of their pages may need 4 MiB of memory.
 	roundQueries = 12
 	// commitRows is the maximum number of rows in a step's commit besides the children's rows. These are the step's
-	// pending row and done row, and the rows for a file or for failed rows, for retried failed rows, and for a
-	// deletion.
+	// pending row, its done row, a row for a file or for failed rows, a row for retried failed rows, and the pending
+	// row of a deletion.
 	commitRows = 7
 )
 
@@ -88,9 +88,10 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 	return r.result(m), nil
 }
 
-// affordable returns how many of the found steps the next round may run. All rounds together make at most limit
-// queries. The step must have room for the round's pages, which are expected to have the mean size of the earlier
-// pages. The commit must also have room for the children of the round's steps, and for the other found steps.
+// affordable returns how many of the found steps the next round may run. All rounds together make at most limit queries.
+// The round's pages must not exceed the bytes that the step can still hold. Each page is expected to have the mean size
+// of the earlier pages. The commit must also have room for the children of the round's steps, and for the other found
+// steps.
 func (r *reading) affordable(limit int) int {
 	steps := 0
 	for _, f := range r.found {
@@ -317,7 +318,8 @@ func (s *readResult) passOn(m scans.Message) {
 	s.children = append(handed, s.children...)
 }
 
-// note returns a step's note. If the ends of pages do not all fit, it omits some.
+// note returns the step's note, which lists the ends of its pages. If the ends do not all fit into
+// [scans.MaxNote] bytes, some are left out.
 func (s *readResult) note() []byte {
 	for most := len(s.ends); most > 0; most /= 2 {
 		if b := scans.JSON(scan.Thin(s.ends, most)); len(b) <= scans.MaxNote {

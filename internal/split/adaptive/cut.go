@@ -7,8 +7,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// cut divides the unread keys into the given number of pieces, or into fewer if some cuts are the same key. The first piece continues with the
-// token.
+// cut divides the unread keys into the given number of pieces, or into fewer if some cuts are the same key. The first piece continues
+// the query with the page's token.
 func (st strand) cut(s scan.Step, p scan.Page, v view, g *gauge, pieces int) []scan.Step {
 	cuts := g.cuts(pieces)
 	st.divide(g, cuts)

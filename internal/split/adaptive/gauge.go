@@ -11,7 +11,7 @@ import (
 type gauge struct {
 	here  []rune // the last key read
 	end   *string
-	top   int // the depth at which the last key read and the end differ
+	top   int // the depth at which the last key read differs from the end
 	ruler ruler
 	ahead []stretch // the stretches from the last key read to the end, the nearest first
 	total float64   // the estimated number of pages from the last key read to the end
@@ -88,7 +88,8 @@ func (g *gauge) survey(t trail, f forks) {
 	}
 }
 
-// scale returns the scale of a position. Only the position where the last key read and the end differ has a scale with unknown characters.
+// scale returns the scale of a position. Only one scale contains unknown characters: that of the position at which the last key read differs
+// from the end.
 func (g *gauge) scale(depth int) scale {
 	if depth == g.top {
 		return g.ruler.open

@@ -53,8 +53,8 @@ func (s scale) charAt(u float64) rune {
 
 // ruler holds the scales that a gauge uses.
 type ruler struct {
-	inner scale // the scale of all positions, except the position to which open applies
-	open  scale // the scale of the position at which the last key read and the end differ
+	inner scale // the scale of every position except one; see the field open
+	open  scale // the scale of the position at which the last key read differs from the end
 }
 
 // newRuler returns the ruler of an alphabet for the keys from here to end. The argument here is the last key read. If end is nil, the keys have no

@@ -123,8 +123,8 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 }
 
 // start returns the position after all rows that the log contains now, and the rows that start has read. A position
-// has room for only a few rows that are newer than readUntil. If the log contains more such rows, start reads again
-// a second later.
+// has room for only a few rows that are newer than readUntil. If the log contains more than these few, start waits
+// a second, and then reads again.
 func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	var newest ticks // the newest row of the first reading
 	for now := f.Now(); ; {

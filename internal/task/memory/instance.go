@@ -24,7 +24,7 @@ const (
 	// otherMemory is the memory of the process outside its budget: the runtime, caches, requests under way, and garbage between two
 	// collections.
 	otherMemory = 80 * mib
-	// Least is the memory of an instance, in bytes, that the Functions host should leave to the app.
+	// Least is the minimum memory, in bytes, that the Functions host should leave to the app on an instance.
 	Least = 96 * mib
 
 	leastMB, mostMB = 256, 1 << 20 // of the setting

@@ -21,8 +21,8 @@ type Request struct {
 }
 
 // Plan describes the faults of one request, which fails in at most one way. Short and Empty apply only to pages, Copies
-// and Delay apply only to puts, and Deletion applies only to deletions. The caller calls [Injector.Fired] when one of
-// these five faults takes effect.
+// and Delay apply only to puts, and Deletion applies only to deletions. The caller calls [Injector.Fired] when Short,
+// Empty, Copies, Delay or Deletion takes effect.
 type Plan struct {
 	Latency    time.Duration
 	Fail       Name          // "", Busy, or the rule that causes a timeout, a reset or a damaged answer

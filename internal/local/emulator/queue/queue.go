@@ -1,7 +1,7 @@
 // Package queue stores the emulated Queue service's queues in memory.
 //
-// A [Store] contains named queues. A [Queue] returns its messages in the order in which they become visible. Callers pass the time. The package knows no
-// HTTP, XML or faults.
+// A [Store] contains named queues. A [Queue] returns its messages in the order in which they become visible. Callers pass the time. Package emulator
+// handles HTTP, XML and injected faults.
 package queue
 
 import (

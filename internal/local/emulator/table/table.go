@@ -1,7 +1,8 @@
 // Package table stores the emulated Table service's tables in memory, with their rows in key order.
 //
 // A [Store] contains named tables. A [Table] applies operations atomically, and answers queries in pages. A page takes
-// O(log n + rows visited). Callers pass the time. The package knows no HTTP, JSON bodies or faults.
+// O(log n + rows visited). Callers pass the time. Package emulator handles HTTP, JSON bodies and
+// injected faults.
 package table
 
 import (
