@@ -20,7 +20,7 @@ func (o *emulatorOptions) options() []option {
 		{"blob-addr", perRun, &o.blob, "127.0.0.1:10000", "address of the Blob service; port 0 means any free port"},
 		{"well-known-key", perRun, &o.wellKnown, nil, "use the well-known key of all emulators, even if other machines can reach this emulator"},
 		{"latency", perRun, &o.Latency, nil, "minimum duration of each request, such as 10ms"},
-		{"faults", perRun, &o.Faults, nil, "rules for the faults to inject, such as \"busy p=0.01\""},
+		{"faults", perRun, &o.Faults, nil, "faults to inject, such as \"busy p=0.01\""},
 	}
 }
 

@@ -149,7 +149,7 @@ func TestSinceLast(t *testing.T) {
 		}
 	}
 	w.onRequest.Store(&block)
-	if _, stderr, code := w.run(t.Context(), last...); code != exitFailed || !strings.Contains(stderr, "the rows are copied, but --state") {
+	if _, stderr, code := w.run(t.Context(), last...); code != exitFailed || !strings.Contains(stderr, "the rows are copied, but the file of --state") {
 		t.Errorf("got exit code %d; stderr:\n%s", code, stderr)
 	}
 	w.onRequest.Store(nil)
