@@ -75,7 +75,8 @@ func (f *scansFlags) open(r *call) (*engine.Engine, error) {
 	return engine.New(scans.Options{Own: a, StateTable: t.Name(), Price: dollars})
 }
 
-// explain rewrites an error of the engine for the command's user, with a flag instead of a field. For an unknown scan, it adds a hint to list the scans.
+// explain rewrites an error of the engine for the command's user: where the engine names a field of the request, explain names the flag. For an unknown
+// scan, explain adds a hint to list the scans.
 func (f *scansFlags) explain(err error) error {
 	var p *problem.Error
 	switch {

@@ -42,8 +42,8 @@ const (
 )
 
 // If the work puts messages, withReserve reserves memory for the largest row. Such work must not be restarted, because a
-// restart would put messages twice. If no other memory is free, units use the reserve, one unit at a time. If no memory is
-// free for the reserve, withReserve returns [memory.ErrFull] before any work is done.
+// restart would put the same messages again. If no other memory is free, units use the reserve, one unit at a time. If no
+// memory is free for the reserve, withReserve returns [memory.ErrFull] before any work is done.
 func (m Mapped) withReserve(part *memory.Part) (Work, error) {
 	if _, keyed := m.Work.(Changing); keyed {
 		return m, nil

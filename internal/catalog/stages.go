@@ -489,7 +489,7 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	if err != nil {
 		return err
 	}
-	done.sure = true // newestWrites has marked the heads
+	done.sure = true // toChanges need not mark the heads as not Sure, because newestWrites has already marked them
 	return st.committer.toChanges(ctx, done)
 }
 

@@ -153,7 +153,8 @@ func relativeTo(home, path string) (rel string, ok bool) {
 	return "./" + filepath.ToSlash(rel), errors.Join(err, toErr, relErr) == nil && rel != "." && filepath.IsLocal(rel)
 }
 
-// InResumedDirectory reports whether a file is within the directory of the resumed checkpoint. A record may name files in this directory.
+// InResumedDirectory reports whether a file is within the directory of the resumed checkpoint. A resumed command accepts a recorded path only if the
+// file is in this directory.
 func (p *Checkpoint) InResumedDirectory(path string) bool {
 	_, ok := relativeTo(homeOf(p.Resume), path)
 	return ok

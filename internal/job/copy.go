@@ -98,7 +98,7 @@ func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) 
 	if _, kept := s.Source.(rowmap.Kept); !kept {
 		s.Source = o.mappedSource(s.Source, true)
 	}
-	if s.Filter = o.Filter; storage.ComparesTime(s.Filter) || o.Map != nil { // the destination has its own Timestamps, and a map may have changed the values
+	if s.Filter = o.Filter; storage.ComparesTime(s.Filter) || o.Map != nil { // filter only the source: the destination has its own Timestamps, and a map may have changed the values
 		compare.Only, s.Filter = storage.CombineFilters(compare.Only, s.Filter), ""
 	}
 	o.Meter.Phase("verifying")

@@ -253,7 +253,7 @@ func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err er
 	return nil, err
 }
 
-// parse reads the last success, and fails if the state belongs to another copy.
+// parse reads when the last successful copy began, and fails if the state belongs to another copy.
 func (s *sinceState) parse(about sinceCopy) error {
 	var job stateJob
 	if err := json.Unmarshal(s.file.Job(), &job); err != nil || job.Since == nil {

@@ -59,7 +59,7 @@ func (r Rows) Read(_ context.Context, _ storage.RequestOptions, q storage.Query)
 // Lines returns the next row and its number of bytes. The rows may be in any order. After the last row, the error is [io.EOF].
 type Lines func() (row storage.Row, bytes int, err error)
 
-// The errors of text that is not JSON lines.
+// The errors for a text that is not in the format JSON lines.
 var (
 	ErrArray    = errors.New("it begins an array")
 	ErrSpread   = errors.New("it ends in the middle of an object")

@@ -12,8 +12,8 @@ import (
 )
 
 // The row of each done step contains a note: where the step's pages ended, how many rows each page had, and how many of
-// them could not be written. Ranges and hints are made from notes. A step's note is JSON. A folded row's note is
-// packed.
+// them could not be written. Ranges and hints are made from notes. A step's note is JSON. A folded row replaces several
+// rows of done steps (see package ledger). Its note is compressed.
 
 const (
 	// MaxNote is the maximum number of bytes in a note. One Binary property stores the note.

@@ -16,7 +16,7 @@ type Sizes struct {
 	mu   sync.Mutex
 	part int64 // bytes of memory that a step probably needs; 0 if unknown
 	rows storage.Top
-	made int // how many bytes a map makes from 1,000 bytes of rows; no effect below 1,000
+	made int // how many bytes a map makes from 1,000 bytes of rows; numbers below 1,000 have no effect
 }
 
 // MemoryNeed returns how many bytes of memory a step takes at first.

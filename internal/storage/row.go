@@ -368,7 +368,7 @@ func setPlainKey(to *string, v scalar, last string) bool {
 var annotatedTypes = map[string]Type{`"Edm.Int64"`: Int64, `"Edm.Double"`: Double, `"Edm.DateTime"`: DateTime, `"Edm.Guid"`: GUID, `"Edm.Binary"`: Binary}
 
 // annotatedProperty reads the property that must follow the annotation. It returns false for nulls and for types that
-// need no annotation. After false, decodePage reads the page.
+// need no annotation. If it returns false, decodePage reads the page instead.
 func (r *rowReader) annotatedProperty(annotation, text []byte) bool {
 	r.appendMember(annotation, text)
 	kind, ok := annotatedTypes[string(text)]

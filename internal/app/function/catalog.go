@@ -357,7 +357,7 @@ var (
 func readCondition(r *http.Request) (catalog.Condition, error) {
 	match, matchErr := readTags(r, ifMatch)
 	differ, differErr := readTags(r, ifNoneMatch)
-	// A proxy that compresses an answer makes its tag weak. A weak tag can match in If-None-Match only (section
+	// A proxy that compresses an answer makes the answer's tag weak. A weak tag can match in If-None-Match only (section
 	// 8.8.3.2).
 	for i, tag := range differ {
 		differ[i] = strings.TrimPrefix(tag, "W/")

@@ -29,9 +29,9 @@ const (
 	// needsForRecord is for calls whose body changes a record. They need memory for the body, and for the data that they read and write. A call
 	// with a short body, which can be read again, is served like a call with needsForRows.
 	needsForRecord
-	// needsForRows is for calls that read rows. They need memory for the rows, the answer and the writes. A call with few
-	// rows does not wait for large calls. If the memory is too small, the call is served again, first with more memory, then
-	// with smaller pages. Therefore the call must change nothing before it has all its memory.
+	// needsForRows is for calls that read rows, or delete them. They need memory for the rows, the answer and the writes.
+	// A call with few rows does not wait for large calls. If the memory is too small, the call is served again, first
+	// with more memory, then with smaller pages. Therefore the call must change nothing before it has all its memory.
 	needsForRows
 )
 

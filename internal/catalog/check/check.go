@@ -1,8 +1,8 @@
 // Package check compares a catalog's index rows with each other and with the catalog's log, and repairs the rows.
 //
 // [Run] reads the index and the heads once, into a tally that needs little memory. If the tally shows differences, Run reads
-// both again, and checks the suspect records one by one. A write that is under way causes differences. Therefore Run reads rows
-// with differences again before it reports them.
+// the index and the heads again, and checks the suspect records one by one. A write that is under way causes differences.
+// Therefore Run reads rows with differences again before it reports them.
 package check
 
 import (

@@ -64,7 +64,7 @@ type line struct {
 	Differences []Difference `json:"differences,omitempty"` // differences that the event adds to the list
 }
 
-// NewCheckpoint returns the checkpoint in a journal. A sweep continues from the state of earlier runs in the journal.
+// NewCheckpoint returns the checkpoint in a journal. If the journal contains the state of earlier runs, the sweep continues from this state.
 func NewCheckpoint(f *journal.File) (*Checkpoint, error) {
 	c := &Checkpoint{file: f, differences: &differences{}}
 	if err := c.restore(); err != nil {

@@ -155,7 +155,7 @@ func (r *run) loop(ctx context.Context) error {
 		select {
 		case event := <-r.events:
 			event()
-			for len(r.events) > 0 { // idle workers use the results of all ended tasks to steal better parts
+			for len(r.events) > 0 { // first handle all ended tasks, because their results help idle workers to choose the ranges to steal
 				(<-r.events)()
 			}
 		case t := <-r.throttles:

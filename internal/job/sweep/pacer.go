@@ -159,7 +159,7 @@ func (p *pacer) heldBytes(f *frontier) int64 {
 }
 
 // returnUnused reduces the sweep's part of the memory to the bytes that the sweep holds. If the sweep holds more than [Options.Room], the
-// budget does not count the further bytes. The garbage collector's limit allows for twice the room. If the sweep holds more than twice the
+// budget does not count the bytes above Room. The garbage collector's limit allows for twice the room. If the sweep holds more than twice the
 // room, p.over raises the collector's limit by the difference.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.heldBytes(f)

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is the maximum nesting depth of parentheses and nots. Without a limit, a hostile filter could exhaust the stack.
+// maxDepth is the maximum nesting depth of parentheses and operators "not". Without a limit, a hostile filter could exhaust the stack.
 const maxDepth = 100
 
 // Parse parses a $filter expression. The error names the character, and what Parse expected there.

@@ -63,7 +63,7 @@ type blob struct {
 }
 
 // contentHeaders are the headers that describe a blob's content, with their default values. In requests, their names
-// may begin with x-ms-blob-.
+// may have the prefix "x-ms-blob-".
 var contentHeaders = [][2]string{{"Content-Type", "application/octet-stream"}, {"Content-Encoding"}, {"Content-Language"}, {"Cache-Control"}, {"Content-Disposition"}}
 
 // stamp returns a resource that was last written at the given time.

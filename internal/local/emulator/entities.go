@@ -111,7 +111,7 @@ func decodeToken(s string) (string, bool) {
 	return string(b), err == nil
 }
 
-// onTable returns a run function that calls do with the table.
+// onTable returns a function that finds the table, and calls the function do with the table.
 func (s tableService) onTable(name string, do func(*table.Table, time.Time, fault.Plan) (response, error)) run {
 	return func(now time.Time, plan fault.Plan) (response, error) {
 		stored, err := s.tables.Get(name, now)

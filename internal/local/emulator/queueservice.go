@@ -188,7 +188,7 @@ func invalidMetadata(why string) error {
 	return refusal.New("InvalidMetadata", "The metadata specified is invalid. "+why+".")
 }
 
-// onQueue returns a run function that calls do with the queue.
+// onQueue returns a function that finds the queue, and calls the function do with the queue.
 func (s queueService) onQueue(name string, do func(*queue.Queue, time.Time, fault.Plan) (response, error)) run {
 	return func(now time.Time, plan fault.Plan) (response, error) {
 		q, err := s.queues.Get(name, now)

@@ -23,7 +23,7 @@ const (
 	maxSteps     = 1 << 20   // instructions; a call counts as several, depending on the size of its arguments and result
 	maxText      = 1 << 18   // bytes of a string
 	maxSearched  = 100 << 10 // bytes of a string that is searched with a regular expression; enough for any property
-	maxSeparator = 1 << 10   // bytes of a string that joins other strings
+	maxSeparator = 1 << 10   // bytes of a separator between joined strings
 	maxDigits    = 1 << 10   // digits of a number
 	maxParts     = 1 << 15   // the parts of a value, including nested parts; also the highest index of an array
 	maxValue     = 2 << 20   // bytes of a value

@@ -74,8 +74,8 @@ func (u *Upkeep) Maintain(ctx context.Context) error {
 	return errors.Join(errs, u.startRequested(ctx), u.sendLost(ctx, running), u.tidyEnded(ctx), u.removeOld(ctx))
 }
 
-// sendLost resends the messages of lost steps of running scans. If the previous run of Maintain died between its two
-// observations, the first observation of sendLost replaces the missing second one.
+// sendLost resends the messages of lost steps of running scans. Two observations show whether a step is lost. If the
+// previous run of Maintain died after its first observation, sendLost continues from that observation.
 func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	suspects, before, errs := u.observe(ctx, running, nil)
 	suspects, err := u.continueFromLast(ctx, suspects, before)
@@ -123,9 +123,9 @@ type suspect struct {
 	seen ledger.Pending
 }
 
-// observe returns the pending steps of scans that may be lost. If again contains suspects of an earlier observation,
-// observe checks only these. If all steps of a function are too young to be lost, observe does not peek into the
-// function's queue, because a healthy scan commits these steps soon.
+// observe returns the pending steps of scans that may be lost. If the argument again contains suspects of an earlier
+// observation, observe checks only these suspects. If all steps of a function are too young to be lost, observe does
+// not peek into the function's queue, because a healthy scan commits these steps soon.
 func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []suspect) ([]suspect, observation, error) {
 	all, errs := u.pendingSteps(ctx, scans, again)
 	steps, waits := map[ledger.StepID]ledger.Pending{}, map[string]front{}
@@ -159,9 +159,9 @@ func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []sus
 	return all, newObservation(steps, heartbeats, waits), errs
 }
 
-// pendingSteps reads the pending steps of scans, and ends scans that have none. If again contains suspects from an
-// earlier observation, pendingSteps returns only their steps, and ends no scan. If a scan cannot be read, pendingSteps
-// skips the scan, and returns the error.
+// pendingSteps reads the pending steps of scans, and ends scans that have none. If the argument again contains
+// suspects of an earlier observation, pendingSteps returns only their steps, and ends no scan. If a scan cannot be read,
+// pendingSteps skips the scan, and returns the error.
 func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []suspect) (steps []suspect, errs error) {
 	known := map[ledger.StepID]bool{}
 	for _, s := range again {

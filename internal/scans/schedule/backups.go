@@ -160,7 +160,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 			return err
 		}
 	}
-	if s == nil { // the schedule may come back, or belong to another app
+	if s == nil { // record nothing: the settings may contain the schedule again later, or the schedule may belong to another app
 		return nil
 	}
 	r.Kept = r.Success.ID

@@ -290,8 +290,8 @@ func (sd *Scheduler) setting(name string) *Schedule {
 	return &sd.schedules[i]
 }
 
-// advance starts a schedule's due occurrence, and records its last scan's end. If another process has written the
-// schedule's row meanwhile, ours is false.
+// advance starts a schedule's due occurrence, and records the end of the schedule's last scan. If another process has
+// written the schedule's row meanwhile, ours is false.
 func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Time, prune bool) (ours bool, err error) {
 	r, err := scheduleRowOf(row)
 	if err != nil {

@@ -148,7 +148,7 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 type division struct {
 	ranges []KeyRange
 	at     key.Key
-	ends   []scan.PageEnd // the ends of the pages after the key at, in table order
+	ends   []scan.PageEnd // the ends of the pages after the divided part, in table order
 }
 
 // done adds a done range up to high, or up to the table's end if high is nil. In this range, pages with failed rows

@@ -108,9 +108,9 @@ func (h *heartbeats) childless(step ledger.StepID) {
 	h.steps[step].mayEnd = true
 }
 
-// release records that a delivery of a step has ended, and reports whether the scan may have ended. If again is true,
-// the host will deliver the step again. Until the next delivery, the process holds the step, because the step's message
-// is hidden but not lost.
+// release records that a delivery of a step has ended, and reports whether the scan may have ended. If the argument
+// again is true, the host will deliver the step again. Until the next delivery, the process holds the step, because the
+// step's message is hidden but not lost.
 func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

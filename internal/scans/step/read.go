@@ -174,8 +174,8 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 	return nil
 }
 
-// result returns the result of reading for a message. Steps that were not run become the children of the message's
-// step.
+// result converts r to the result of the step that the message m names. Found steps that were not run become this step's
+// children.
 func (r *reading) result(m scans.Message) readResult {
 	s := readResult{queries: int64(r.queries)}
 	gap := true // the next rows begin a new span: they are the first rows, or follow a step that was not run

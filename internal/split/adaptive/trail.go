@@ -69,8 +69,8 @@ func (t trail) inherit(start string) trail {
 	return piece
 }
 
-// afterPage returns the trail after the given keys of a page were read. The argument share is the part of the page that the keys make up. The gauge
-// must be that of the last of these keys. If this is the first page of the trail, start is the key at which the trail begins.
+// afterPage returns the trail after the given keys of a page were read. The argument share is the part of the page that the keys make up. The
+// argument g must be the gauge of the last of these keys. If this is the first page of the trail, start is the key at which the trail begins.
 func (t trail) afterPage(g *gauge, keys []string, share float64, start string) trail {
 	before := []rune(start)
 	if t.Here == nil {
@@ -85,7 +85,7 @@ func (t trail) afterPage(g *gauge, keys []string, share float64, start string) t
 		next.Tries = max(0, t.Tries-1)
 	}
 	// fork is the depth at which the old and the new last key differ. The keys that were read in deeper levels are now also siblings in the
-	// level of depth fork.
+	// level at this depth.
 	at := level{depth: fork}
 	if fork > t.Fresh && fork < len(before) {
 		at.width = g.position(before[:fork+1], fork)

@@ -14,16 +14,16 @@
 //
 // STREAM is the stream's escaped name (see name.go). TICKS are 19 digits of inverted time (see package key). SEQ is
 // four hex digits that count down from ffff within a tick. WRITER is 12 random letters and digits for each process. So
-// a writer's later event has the smaller key, and two writers never make the same key. Version is 1; readers refuse any
-// other.
+// a writer's later event has the smaller key, and two writers never make the same key. Version is 1, and readers refuse
+// rows of any other version.
 //
 // # Shards
 //
 // A stream that is too busy for one partition can have several shards, each a partition. Writers spread the stream's
 // events over the shards, and readers merge the shards. The stream's row stores the greatest number of shards that any
-// writer's settings ever had. Readers ignore their own settings. They read this number of shards, and cache the number
-// for up to [knownTime]. A writer uses shards beyond the first only when the stream's row is older than [knownTime]. So
-// every reader knows a shard before the shard contains events.
+// writer's settings ever had. Readers ignore their own settings. They use the stored number, and cache it for up to
+// [knownTime]. A writer uses shards beyond the first only when the stream's row is older than [knownTime]. So every
+// reader knows a shard before the shard contains events.
 //
 // # Appending is idempotent
 //

@@ -162,7 +162,7 @@ func (m *merge) read(ctx context.Context, p *source) (readUntil time.Time, err e
 		}
 		p.bytes = storage.MemoryOf(page.Bytes, len(page.Rows))
 		if readUntil.IsZero() {
-			readUntil = page.Date.Add(-time.Since(sentAt)) // the service may set the Date after it has read the rows
+			readUntil = page.Date.Add(-time.Since(sentAt)) // minus the query's duration, because the service may set the Date after it has read the rows
 			for _, row := range page.Rows {
 				if at := row.Timestamp(); at.After(readUntil) {
 					readUntil = at
