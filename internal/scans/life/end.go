@@ -35,7 +35,7 @@ func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (b
 	return ended, err
 }
 
-// If the scan is a member, afterEnd starts the group's next member. If not, afterEnd starts requested scans.
+// If the scan is a member, afterEnd starts the group's next member. If not, afterEnd sends a message for each start request.
 func (l *Life) afterEnd(ctx context.Context, scan ledger.ScanID) {
 	group, number, member := scan.InGroup()
 	if !member {
