@@ -114,8 +114,8 @@ const (
 	enqueued = "enqueued"
 )
 
-// uncounted reports whether the command may have done more work than it counted. This is possible after a resume: if a crash has removed the
-// checkpoint's last lines, the checkpoint still looks complete.
+// uncounted reports whether the command may have done more work than it counted. This is possible after a resume: a crash may
+// have removed the checkpoint's last lines, which recorded finished work, and the command cannot notice this.
 func (r *call) uncounted() bool { return r.point.File != nil && r.point.File.Resumed() }
 
 // jobResult holds the totals of a job that does something with each row.

@@ -40,7 +40,7 @@ func (o *syncOptions) check(r *call, from, to place.Kind) error {
 		return usagef("--from %s is %v, but sync needs rows in order; import the rows into a table first", o.from.path, from)
 	}
 	if to != place.KindTable {
-		return usagef("--to %s is %v, but sync changes only tables; export writes files", o.to.path, to)
+		return usagef("--to %s is %v, but sync changes only tables; to write files, use tablesweep export", o.to.path, to)
 	}
 	if err := o.conflicts(r, append(o.besideAccounts(from, to), conflict{"max-deletes", !o.deleteExtra, "the flag is only for --delete-extra, which is not given"})); err != nil {
 		return err

@@ -64,9 +64,10 @@ func (d Deleted) Summary() string {
 // each deletion, with the number of records deleted so far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
-// finds, even records that are written while it runs. It deletes no record twice. A repetition returns the first try's result.
-// If the first try did not end, the repetition deletes the remaining records, but not records that were written after the first
-// try's claim. The repetition counts only its own deletions.
+// finds, even records that are written while it runs. But if it has deleted a record and the record is then written again,
+// it keeps the new record. A repetition returns the first try's result. If the first try did not end, the repetition
+// deletes the remaining records, but not records that were written after the first try's claim. The repetition counts only
+// its own deletions.
 func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Deleted{}, err
@@ -112,7 +113,7 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	if err == nil && !o.None() && !x.done.More {
 		switch kept, err := claimsIn(wr.Log).Record(ctx, claimed, store.Encode(x.done)); {
 		case err != nil: // without the stored answer, a repetition will count only its own deletions
-			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer to a deletion was not stored; a repetition of the request will count only the records that it deletes itself")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer to a deletion was not stored; if the request is repeated, its answer will not count the records that are already deleted")
 		case !kept: // a repetition of the request has ended first, and its answer is recorded
 			x.done.Repeated = true
 		}

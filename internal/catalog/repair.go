@@ -41,9 +41,9 @@ func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity
 	return err
 }
 
-// Adopt adds a record to the log if only index rows contain it. It also writes all index rows of the record. If the rows have
-// versions, Adopt uses the record of the newest row instead of r. If the newest row is a tombstone, or if two newest rows have
-// different contents, the error is a Conflict.
+// Adopt adds a record to the log if only index rows contain it. It also writes all index rows of the record. If the rows
+// have versions, Adopt uses the record of the newest row instead of r. If the newest row is a tombstone, or if several rows
+// with the newest version have different contents, the error is a Conflict.
 func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	all, err := mt.Copies(ctx, w)

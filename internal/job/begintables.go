@@ -153,7 +153,7 @@ func (t *Tables) choose(ctx context.Context) ([]string, error) {
 		t.Meter.Print("leaves out", strings.Join(own, ", ")+", because these tables contain the state of an app or of a Functions host")
 	}
 	if err == nil && len(names) == 0 {
-		err = Refuse("", "%v: %s has no table", t.Choice, t.From.Address())
+		err = Refuse("", "%v: %s contains no tables", t.Choice, t.From.Address())
 	}
 	if err == nil {
 		names, err = t.Choice.matchingNames(names)

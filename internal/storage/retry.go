@@ -284,8 +284,9 @@ func (r *retries) recordEnd(err error) {
 	}
 }
 
-// recordFailure records a failed try of a request. If the host has answered most other requests since the request's last try, the failure was
-// probably chance, and the result chance is true. The host's next good answer closes the channel wake.
+// recordFailure records a failed try of a request. If the host has answered most other requests since the request's last
+// try, the failure was probably a coincidence, and recordFailure returns true for chance. The host's next good answer
+// closes the channel wake.
 func (r *retries) recordFailure(c *course) (chance bool, wake <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

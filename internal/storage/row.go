@@ -316,7 +316,7 @@ func (r *rowReader) appendMember(name, text []byte) {
 	r.out = append(append(append(append(r.out, name...), ':'), text...), ',')
 }
 
-// move removes the bytes of r.out from begin to the end, and inserts them at the earlier position target.
+// move removes the bytes of r.out from begin to the end, and inserts them at target, which is before begin.
 func (r *rowReader) move(begin, target int) {
 	if begin > target {
 		r.out = slices.Insert(r.out[:begin], target, bytes.Clone(r.out[begin:])...)

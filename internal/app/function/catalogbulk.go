@@ -20,8 +20,8 @@ type inserted struct {
 	Error  *fieldError `json:"error,omitempty"`
 }
 
-// maxListedErrors is the maximum number of errors that an answer lists for all its records. Beyond this number, the answer lists only the first error of
-// each record.
+// maxListedErrors is the total number of errors, over all records, up to which an answer lists each error. After that, it
+// lists only the first error of each further record.
 const maxListedErrors = 1000
 
 // insertRecords inserts several records, and answers with a result for each. key is the request's Idempotency-Key, or "". With a key, record n gets the

@@ -94,8 +94,8 @@ func (f Figures) news() (shown []figure) {
 	return shown
 }
 
-// join joins figures to text of at most the given number of columns, unless columns is below 1. It removes the least important figures first,
-// but shortens a long cause before removing it.
+// join makes a line of at most the given number of columns from the figures. If columns is below 1, the line has no limit.
+// It removes the least important figures first, but shortens a long cause before removing it.
 func join(shown []figure, columns int) string {
 	for {
 		text := ""

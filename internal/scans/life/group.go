@@ -31,9 +31,10 @@ const (
 	namedMembers = 10 // a group's error names at most this number of members
 )
 
-// advanceGroup begins members until openMembers members are open. If a begun member has not started, advanceGroup sends
-// its start message again. After the last member's end, it ends the group. Several processes may call it at the same
-// time. If ended is 0, it checks which open members have ended. Otherwise, it checks only the member with this number.
+// advanceGroup begins members until openMembers members are open. If a member's start message was sent but its scan has not
+// started, advanceGroup sends the message again. After the last member's end, it ends the group. Several processes may call
+// it at the same time. If ended is 0, it checks which open members have ended. Otherwise, it checks only the member with
+// this number.
 func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) error {
 	var start []int
 	for {

@@ -23,7 +23,7 @@ const (
 	// settingsTime is how long instances with older settings may still run. Such instances cannot open requests that
 	// need newer settings.
 	settingsTime = 15 * time.Minute
-	lateStart    = time.Hour   // for this time after a start was withdrawn, Maintain cancels the scan if an instance starts it nevertheless
+	lateStart    = time.Hour   // if an instance starts a scan within this time after the withdrawal of its start request, Maintain cancels the scan
 	startsTime   = time.Minute // the time limit for all starts in one run of Maintain; the next run makes the other starts
 )
 

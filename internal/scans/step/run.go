@@ -179,8 +179,8 @@ func (out stepResult) ahead(m scans.Message) scan.Outlook {
 	return ahead
 }
 
-// begin reads the step's pending row, and returns the step as read, and whether the step is pending. Unless this is the
-// first delivery of the step's first message, begin also records in the row that a delivery begins the step.
+// begin reads the step's pending row, and returns the step as read, and whether the step is pending. It also notes this
+// delivery in the row, except for the first delivery of the step's first message.
 func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *scans.Limits, m scans.Message, delivery int) (p ledger.Pending, pending bool, err error) {
 	if p, ok := kindOf(m).justCommitted(); ok {
 		return p, true, nil

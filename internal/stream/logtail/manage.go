@@ -139,7 +139,7 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 		kept, err = claims.Record(ctx, claimed, string(answer))
 	}
 	if err != nil { // a repetition will return the number of events that the repetition itself deletes
-		zerolog.Ctx(ctx).Warn().Err(err).Str("stream", stream).Msg("the answer to a deletion was not stored; a repetition of the request will count only the events that it deletes itself")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("stream", stream).Msg("the answer to a deletion was not stored; if the request is repeated, its answer will not count the events that are already deleted")
 	}
 	done.Repeated = done.Repeated || err == nil && !kept // not kept: a repetition was faster, and its answer is recorded
 	return done, nil
