@@ -103,8 +103,8 @@
 //
 // A replacement that changes an index value or the sort value moves the record from one identity to another. One transaction
 // commits the move with both heads. Therefore both heads must be in one shard, and the first index value cannot change. A
-// move also raises the record's version. The rows of a moved record contain the record's first identity. A read that finds
-// rows of several identities of one record returns the newest row.
+// move also raises the record's version. The rows of a moved record also contain the identity that the record had before its
+// first move. So a read recognises rows of one record with several identities, and returns the newest row.
 //
 // Only eight hex digits of a hash distinguish records with the same sort value, so two records can have the same row key. If such
 // records also share an index value, the second record is refused. A replacement checks for such a collision before its commit.
@@ -115,11 +115,11 @@
 // A page of one partition shows the state at one moment, and a move within the partition is one transaction. Between two pages
 // of one call, a record may move from the unread rows of the partition to the rows already read. The record leaves a tombstone,
 // whose tsw_next names the next identity. That identity's head may name a further identity, and so on to the record's current
-// identity. Therefore a call follows each tombstone that the service may have written after the call began. Pages of several
-// partitions never show the same moment. Therefore a call that reads several partitions follows all tombstones of the last
-// minutes. If a record has moved more than maxHops times, or if another record has taken one of these identities, the call is
-// refused as busy. Therefore a call finds every record that matched the query during the whole call. A record that moves
-// between two calls may be missed.
+// identity. Therefore, if a call finds a tombstone that the service may have written after the call began, it follows the
+// tombstone to the record's current identity. Pages of several partitions never show the same moment. Therefore a call that
+// reads several partitions follows all tombstones of the last minutes. If a record has moved more than maxHops times, or if
+// another record has taken one of these identities, the call is refused as busy. Therefore a call finds every record that
+// matched the query during the whole call. A record that moves between two calls may be missed.
 //
 // If the last write of a record was a move, the rows of the move are written before the record is replaced or removed.
 // Otherwise a query by a former value could return the old record after the later write was acknowledged.

@@ -208,7 +208,7 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	case wal.Same:
 		return decision{record: r, same: old}, nil
 	case wal.Taken:
-		// If the old record has moved since its head was read, the old record itself may have the new identity. So decide again.
+		// After the head of old was read, another writer may have moved this record to the new identity. If so, decide again.
 		now, err := st.ReadHead(ctx, old.First, old.Identity)
 		if err == nil && (now == nil || now.ETag != old.ETag) {
 			return decision{}, ErrRaced

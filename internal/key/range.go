@@ -109,8 +109,8 @@ func tighter(a, b Bound, side int) bool {
 	return c > 0 || c == 0 && a.Open
 }
 
-// Token is the service's continuation token. It is opaque, and valid only for the query that returned it. Therefore a step that
-// continues the query of an earlier step has the same range as that step.
+// Token is the service's continuation token. It is opaque, and valid only for the query that returned it. Therefore, if one
+// step continues the query of another step, both steps have the same range.
 type Token struct {
 	Partition string `json:"p"`
 	Row       string `json:"r,omitempty"` // the service may leave out the row key

@@ -174,8 +174,8 @@ type pageSource struct {
 	memory *memory.Part
 }
 
-// Read implements [storage.Source]. To find the start of the range, it may read several pages. Apart from these, it
-// reads at most one page.
+// Read implements [storage.Source]. Read may read several pages to find the start of the range. It then reads at most
+// one page of rows for the answer.
 func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
 	w, err := newWindow(q)
 	if err != nil {

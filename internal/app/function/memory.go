@@ -224,8 +224,8 @@ func (t *taker) forLittle(ctx context.Context) (*memory.Part, error) {
 	return t.part(ctx, memory.Small)
 }
 
-// guess returns how many bytes to reserve for work that may need the given number. The result is at most half of the memory, because all other calls
-// wait while a large call waits for its memory.
+// The argument of guess is the number of bytes that work may need, and the result is the number of bytes to reserve. The result is at most half of
+// the memory, because all other calls wait while a large call waits for its memory.
 func (t *taker) guess(bytes int64) int64 { return min(bytes, t.from.Half()) }
 
 // part waits for a part of the given size.

@@ -38,7 +38,7 @@ const version = 1
 // A new snapshot is worthwhile once the appended bytes exceed both compactBytes and the size of the last snapshot.
 const compactBytes = 4 << 20
 
-// ErrDamaged means that a line is bad although it was known to be on the disk.
+// ErrDamaged means that a line was written to the disk, and was damaged later.
 var ErrDamaged = errors.New("is damaged")
 
 // File is an open journal. Only one goroutine may use it.

@@ -41,8 +41,7 @@ type counting struct {
 	rows    int64          // the result; 0 while the count is running
 }
 
-// worthwhile reports whether the phase is so long, and makes so many requests, that a count adds little to the
-// phase's cost.
+// worthwhile reports whether a count would add little to the phase's cost.
 func worthwhile(p sweep.Progress) bool {
 	const long, requests = 10 * time.Second, 4 // a phase is counted only after 10 s, and only if it makes at least 4 requests of all kinds for each query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries

@@ -30,7 +30,7 @@ type Checkpoint struct {
 	file     *journal.File // nil for a checkpoint that records nothing
 	listed   bool          // the sweep reads listed keys instead of a range
 	after    *key.Key      // the last key that the sweep has taken from the list; nil for none
-	consumes bool          // later queries do not return rows that are done, for example after a deletion
+	consumes bool          // later queries do not return rows that were processed, for example because these rows were deleted
 	pages    bool          // lines of pages with unprocessed rows may not be on the disk yet
 
 	// The fields below are the state of earlier runs.

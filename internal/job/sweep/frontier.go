@@ -102,8 +102,8 @@ func (f *frontier) insert(before *step, all []savedStep) (added []*step) {
 	return added
 }
 
-// nextRead returns the first waiting step that may be read now, or nil if there is none. isFirst reports whether this step is the frontier's first
-// one. If rows are processed in table order, no unit can start before that step is read.
+// nextRead returns the first waiting step that may be read now, or nil if there is none. If this step is the frontier's first step, isFirst is
+// true: then a sweep that processes rows in table order can start no unit before the step is read.
 func (f *frontier) nextRead(readable func(scan.Step) bool) (s *step, isFirst bool) {
 	for s = f.first(); s != nil && (s.state != waiting || !readable(s.Step)); s = f.after(s) {
 		f.walked++

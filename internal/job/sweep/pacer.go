@@ -68,8 +68,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// freeRequests returns how many more requests may be started. A begun request that waits to be sent again does not count. This exception is limited
-// to a quarter of the limit, so if many requests wait, the service gets no further requests.
+// freeRequests returns how many more requests may be started. Begun requests that wait to be sent again do not count, unless they are more than a
+// quarter of the limit. So if many requests wait, no further requests are started.
 func (s *side) freeRequests(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)

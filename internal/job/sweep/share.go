@@ -43,8 +43,8 @@ type pool struct {
 // part returns how many concurrent requests one sweep may make.
 func (p *pool) part() int { return max(1, int(p.most)/p.share.sweepCount()) }
 
-// take reserves a request. It reports false if all requests are taken. If a sweep has just begun, it waits until each other sweep makes only its part
-// of the requests.
+// take reserves a request. If the pool has no free request, take returns false. For example, a new sweep gets requests only when the other sweeps
+// make fewer requests.
 func (p *pool) take() bool {
 	if p.begun.Add(1) > p.most {
 		p.begun.Add(-1)

@@ -21,7 +21,7 @@ type sweepState struct {
 	differences differences
 	// comparison is the action, if it is a comparison.
 	comparison Comparison
-	consumes   bool // later queries do not return rows that are done, for example after a deletion
+	consumes   bool // later queries do not return rows that were processed, for example because these rows were deleted
 }
 
 // open restores the state from the checkpoint. after is the last key that earlier runs took from the list. resumed reports whether there were earlier
@@ -57,7 +57,8 @@ func (b *sweepState) addListed(partition string, rows []string) {
 	b.checkpoint.recordKeys(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
 }
 
-// addThieves adds steps for the pieces that idle workers took from the victim.
+// The argument thieves contains pieces that were cut from the range of the step victim, for idle workers. addThieves
+// adds a step for each piece.
 func (b *sweepState) addThieves(victim *step, thieves []*adaptive.Piece) {
 	var steps []savedStep
 	for _, t := range thieves {

@@ -167,7 +167,8 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	return op, nil
 }
 
-// cutPage shortens or empties a page as the plan requires. A page with too few rows stays unchanged.
+// cutPage shortens or empties a page as the plan requires. If the page has no rows to cut off, cutPage returns it
+// unchanged.
 func (s tableService) cutPage(page table.Answer, plan fault.Plan) table.Answer {
 	keep := len(page.Rows)
 	switch {

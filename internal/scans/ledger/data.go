@@ -67,8 +67,8 @@ func (l ScanData) FailedAt(ctx context.Context, id ScanID, position string) ([]b
 }
 
 // FailedBefore returns positions of rows that failed before an attempt. It reads pages of n positions, from the
-// position after previous, until a page contains a row that failed before the attempt. The result last is the last
-// position that was read, or "" if all positions were read.
+// position after previous, until a page contains a row that failed before the attempt. If all positions were read,
+// the result last is "". Otherwise it is the position at which reading stopped.
 func (l ScanData) FailedBefore(ctx context.Context, id ScanID, previous string, attempt int64, n int) (positions []string, last string, err error) {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + previous, Open: previous != ""}

@@ -34,9 +34,9 @@
 // becomes running. So a process that closes an earlier attempt late does not remove a running scan from the list.
 //
 // One transaction commits a step (see [Ledger.Commit]). Counters are sums over done (d) rows, so nothing is counted
-// twice. Once an attempt has no pending (p) row, it never gets another one. The sums also show how many steps are
-// pending, because each done row counts its step's children. An attempt may begin with a first step, which is not a
-// child of another step. A done row that belongs to no step counts this first step.
+// twice. Once an attempt has no pending (p) row, it never gets another one. Each done row records how many children
+// its step has, so the sums also show how many steps are pending. An attempt may begin with a first step, which is
+// not a child of another step. An additional done row, which belongs to no step, counts this first step.
 //
 // Somebody may delete rows by hand. Counts do not show every such loss. For example, if a done row with two children
 // and a pending row are lost, the expected and the actual number of pending steps both fall by one. So each done row

@@ -12,9 +12,9 @@ import (
 )
 
 // If a table is deleted during its group's export, the group leaves it out, and names it in the group's note. The
-// table's scan fails permanently, and its exported blobs are deleted. The claim of the table's export is deleted first,
-// so readers of the group's export do not find the table. If a late process writes another blob, Maintain deletes the
-// blob a day later.
+// table's scan fails permanently, and its exported blobs are deleted. The claim of the table's export is deleted before
+// the blobs, so readers of the group's export do not find this table. If a late process writes another blob, Maintain
+// deletes the blob a day later.
 
 // GoneError means that a source's table does not exist.
 type GoneError struct{ error }

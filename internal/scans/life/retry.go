@@ -126,7 +126,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 		}
 		return nil
 	}
-	r, _ := scans.ParseStored(s.Request) // a request of a newer version is checked by an instance of that version
+	r, _ := scans.ParseStored(s.Request) // ignores the error for a request of a newer version, because an instance of that version checks the request
 	pending, _ := found.Sums.Pending()
 	switch {
 	case s.State == ledger.Canceled || pending > 0:

@@ -37,9 +37,9 @@ type rates struct {
 	idle       time.Duration // time since the last step was done, or since the attempt began if that is later
 }
 
-// ratesOf computes rates from the work of intervals. The argument last is when the last step was done. An instance knows
-// the service's time only to the second, so the recorded start may be outside the first interval. In this case, ratesOf
-// moves the start into the interval.
+// ratesOf computes rates from points, which record the work in each interval of time. The argument last is the time at
+// which the last step was done. An instance knows the service's time only to the second, so the recorded start may be
+// outside the first interval. In this case, ratesOf moves the start into the interval.
 func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last, now time.Time) rates {
 	var p rates
 	if len(points) == 0 {

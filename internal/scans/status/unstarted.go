@@ -66,7 +66,7 @@ func (rd *Reader) ExplainAbsent(ctx context.Context, id ledger.ScanID, err error
 	return problem.Conflictf("id", "the scan was not started; retry its group after the group has ended")
 }
 
-// WithoutTable is why a scan that is left out cannot be retried.
+// If a group has left a scan out, a retry of the scan is refused with the reason WithoutTable.
 const WithoutTable = "the scan's table is gone, and its group continues without this table; start a new scan"
 
 // NotFound replaces the ledger's error for a missing scan by a [problem.NotFound].

@@ -23,9 +23,9 @@ const (
 	readBytes = 16 << 20         // after this number of bytes, no further page is read
 	// roundQueries is the maximum number of concurrent queries. Each of their pages may need 4 MiB of memory.
 	roundQueries = 12
-	// commitRows is the maximum number of rows in a step's commit besides the children's rows. These are the step's
-	// pending row, its done row, a row for a file or for failed rows, a row for retried failed rows, and the pending
-	// row of a deletion.
+	// Besides the children's rows, a step's commit has room for commitRows rows. It needs at most five: the step's
+	// pending row, its done row, a row for a file or for failed rows, a row for retried failed rows, and the pending row
+	// of a deletion.
 	commitRows = 7
 )
 
@@ -246,8 +246,8 @@ func (o *stepScan) readPage(ctx context.Context, step scan.Step) (p storage.Page
 	return p, err
 }
 
-// learn uses a page's size to decide how many rows the scan's next queries request. Pages of an export are ignored,
-// because their sizes are fixed. A page of a comparison consists of two answers.
+// learn uses a page's size to decide how many rows the scan's next queries request. learn ignores pages of an export,
+// because their sizes are fixed. A comparison makes each of its pages from two answers.
 func (o *stepScan) learn(q storage.Query, p storage.Page) {
 	answers := 1
 	if o.Reader != nil {
@@ -272,10 +272,10 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 	return q
 }
 
-// The children of an invocation wait for its writes. So an invocation makes only ownTransactions transactions itself,
-// and CopyRows writes the other rows. A span that is handed over costs about rereadRequests requests: for the message,
-// for the step, and for reading the rows again. So the invocation also writes each span of at most rereadRequests
-// transactions.
+// A step's children begin only after the step's writes. So an invocation makes only ownTransactions transactions
+// itself, and CopyRows steps write the other rows. A span that is handed over costs about rereadRequests requests: for
+// the message, for the step, and for reading the rows again. So the invocation also writes each span of at most
+// rereadRequests transactions.
 const (
 	ownTransactions = 200
 	rereadRequests  = 7

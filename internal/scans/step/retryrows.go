@@ -112,8 +112,8 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	case !all:
 		lacking = int64(len(was.Rows) - meant)
 	}
-	// Rows that fail again are not gone. If the list of failed rows is incomplete, lacking may also count rows that did
-	// not fail. So Gone is at most the number of failed rows that did not fail again.
+	// If the list of failed rows is incomplete, lacking may also count rows that did not fail. So Gone is limited to the
+	// number of failed rows that have not failed again.
 	done.Gone = min(lacking, was.Failed-done.Failed)
 	if all || o.Deletes() {
 		done.Written = was.Failed - done.Failed - done.Gone

@@ -97,9 +97,9 @@ func (g *gauge) scale(depth int) scale {
 	return g.ruler.inner
 }
 
-// interval returns the interval of a character within its position. path is true if the last key read has the same characters before this
-// position. If path is true and the last key read has a separator at this position, the separator takes nearly the whole position, because
-// other characters seldom occur at the position of a separator.
+// interval returns the part of the scale from 0 to 1 that belongs to a character at a position. path is true if the last key read has the
+// same characters before this position. If path is true and the last key read has a separator at this position, nearly the whole scale
+// belongs to the separator, because other characters seldom occur at the position of a separator.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !isSeparator(g.here[depth]) {

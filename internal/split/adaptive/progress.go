@@ -11,7 +11,7 @@ import (
 // slack returns how many pages a piece may have beyond its hint. When all pages of the hint are read, [Ahead] reports this number of unread pages.
 func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 
-// hasOutgrownHint reports whether the piece has more pages beyond its hint than slack allows. If so, the number of unread pages is unknown.
+// If a piece has more pages than its hint and slack allow, hasOutgrownHint returns true. The number of its unread pages is then unknown.
 func (st strand) hasOutgrownHint() bool { return st.Due < -st.slack() }
 
 // End returns the key at which a pending step of this strategy stops before the end of its range, or nil if the step reads to the end. If launches

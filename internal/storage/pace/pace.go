@@ -7,8 +7,8 @@
 // Otherwise the account is slowed down.
 //
 // A service may also refuse a few requests at any load. So a Pace measures the share of refused requests. If the share
-// rises, the Pace halves the load for a trial. If the smaller load lowers the share, or still gets nearly as many
-// answers, the old load was too high. Otherwise the load returns to its old value, and the share becomes the *floor*. A
+// rises, the Pace halves the load for a trial. The old load was too high if the trial has a lower share of refusals, or
+// nearly as many answers as before. Otherwise the load returns to its old value, and the share becomes the *floor*. A
 // share near the floor starts no further trial. A high share becomes the floor only after a second trial. The first
 // trial may show no difference, because the service may have accepted a short burst of requests before the trial.
 //

@@ -31,7 +31,8 @@ const (
 	Prefix           = "i|"
 	invocationPrefix = Prefix + "v|" // sorts after all other claims, whose keys continue with a hexadecimal digit
 
-	// The minimum time for which claims are kept after their last change. A host repeats a request within seconds.
+	// The minimum time for which claims are kept after their last change. An hour is enough for invocations, because a
+	// host repeats a request within seconds.
 	keepKeys, keepInvocations = 24 * time.Hour, time.Hour
 	tidyEvery                 = time.Hour
 

@@ -22,7 +22,8 @@ func (s *Streams) After(ctx context.Context, stream, after string, top int, take
 	return next, tooFar(err)
 }
 
-// after implements After, but allows any value of top. It stops if take fails. It also returns all rows that it has read.
+// The method after does the work of [Streams.After], but top may have any value. It stops if take fails. An additional
+// result contains all rows that were read.
 func (s *Streams) after(ctx context.Context, stream, after string, top int, take func(Event) error) (Next, []arrival, error) {
 	escaped, err := escapeName(stream)
 	if err == nil && after == Now {

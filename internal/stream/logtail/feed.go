@@ -97,7 +97,8 @@ func tooFar(err error) error {
 	return err
 }
 
-// after implements After, but allows any value of top. It also returns all rows that it has read.
+// The method after does the work of [Feed.After], but top may have any value. An additional result contains all rows
+// that were read.
 func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival, error) {
 	if after == Now {
 		return f.start(ctx)

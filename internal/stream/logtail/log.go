@@ -149,8 +149,8 @@ func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	return m, nil
 }
 
-// read reads pages of a shard until a page has a row or the shard ends. The result readUntil is the time of the first page; see
-// the type merge.
+// read reads pages of a shard until a page has a row or the shard ends. The first page shows the shard as it was at the time
+// readUntil, or later.
 func (m *merge) read(ctx context.Context, p *source) (readUntil time.Time, err error) {
 	for len(p.rows) == 0 && !p.ended {
 		sentAt := time.Now()

@@ -52,8 +52,8 @@ func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("the list of streams cannot be read: %w", err))
 	}
-	// If a stream uses up the time, the streams after it are not trimmed. The order is random, so each call leaves
-	// out different streams.
+	// If trimming one stream uses up the time, this call does not trim the streams after it. The random order gives
+	// these streams a chance in the next calls.
 	rand.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
 	for _, l := range streams {
 		n, err := s.trim(ctx, l, date)

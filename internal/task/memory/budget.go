@@ -98,8 +98,8 @@ func (b *Budget) Coming() *Part {
 	return &Part{&holding{budget: b, from: b.coming}, true}
 }
 
-// Half is half of the memory for large work, in bytes. Work takes no more than this, unless the work is known to need more. Work that waits
-// for more bytes would delay all work that comes after it.
+// Half is half of the memory for large work, in bytes. Work takes no more than this half, unless it is known to need more. While work waits
+// for more than half, all later work must wait too.
 func (b *Budget) Half() int64 { return b.Share(2) }
 
 // Share is the number of bytes that each of n users gets if they share the memory for large work equally.
