@@ -49,7 +49,7 @@ func (r *call) run(o runnable) error {
 	return err
 }
 
-// restore sets the options that the user did not give to their values in the checkpoint.
+// restore takes from the checkpoint the values of the options that the user did not set.
 func (r *call) restore() error {
 	switch {
 	case r.point.Resume == "":

@@ -17,7 +17,7 @@ import (
 // dryRunTime is the longest time for which a dry run counts rows, except with --dry-run=full.
 const dryRunTime = 30 * time.Second
 
-// dryRun is the flag --dry-run, a switch that also accepts the value full.
+// dryRun is the flag --dry-run, a switch that also accepts the value "full".
 type dryRun struct{ on, full bool }
 
 func (d *dryRun) Set(text string) error {

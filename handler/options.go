@@ -34,8 +34,8 @@ type option struct {
 	usage    string // the flag's description; "" if the option has no flag, because the run sets the option
 }
 
-// runnable is a command: a plain struct with options. Flags set them, a checkpoint stores them, and a command for many tables copies the struct
-// for each table.
+// runnable is a command: a plain struct, whose fields are the options. Flags set the fields, a checkpoint stores the fields, and a command for
+// many tables copies the struct for each table.
 type runnable interface {
 	options() []option
 	run(*call) error

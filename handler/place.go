@@ -16,7 +16,7 @@ import (
 // path.
 type location struct {
 	path, sas string
-	table     bool // path is a table's name and nothing else, as after "table:"
+	table     bool // path can only be a table's name, for example because the text began with "table:"
 }
 
 // Set implements [pflag.Value].

@@ -55,7 +55,7 @@ func (m Mapped) withReserve(part *memory.Part) (Work, error) {
 	return m, nil
 }
 
-// Split returns all rows of a page as one unit. If two of these rows map to the same key, the second row must fail.
+// Split returns all rows of a page as one unit. So if two of these rows map to the same key, the second row fails.
 // Messages have no keys. So if the work puts messages, each source row is a unit, and an interruption repeats only a
 // few messages.
 func (m Mapped) Split(rows []storage.Row) [][]storage.Row {

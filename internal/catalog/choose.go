@@ -79,7 +79,7 @@ func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []index.F
 	held := part.Used()
 	var chosen *store.Head
 	for _, first := range firstHashes {
-		part.SetUsed(held) // releases the memory of the previous value's heads
+		part.SetUsed(held) // the heads for the previous hash no longer need memory
 		heads, err := ch.headsOf(ctx, p, first)
 		if err != nil {
 			return nil, err

@@ -74,7 +74,7 @@ func notedWrites(note storage.Entity) (writes []wal.Write, err error) {
 }
 
 // clearTombstones deletes the tombstones that notes list, and then deletes the notes. If an older write may still be under way,
-// the tombstones stay. The heads stay for a day.
+// the tombstones stay. The heads of the deleted records stay for a day.
 func (cl *clearer) clearTombstones(ctx context.Context, shard store.Shard, notes []storage.Entity) error {
 	if len(notes) == 0 {
 		return nil

@@ -332,7 +332,7 @@ func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) 
 
 // readAhead starts to read the slots of the write's index rows. The caller has already read one of these rows, and passes it.
 // The returned function waits for the slots. It omits slots that could not be read. It also omits slots that contain other
-// records. Such a slot may soon be outdated, because the record to delete may move into it before the deletion.
+// records, because the record to delete may move into such a slot before the deletion.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group

@@ -81,8 +81,8 @@ func refuse(err error, firstHashes ...index.FirstHash) error {
 }
 
 // write carries out the decision that the function decide returns, for the request with the id o. If another writer is faster,
-// write calls decide again. If decide refuses, write completes the index rows of the records that caused the refusal, and calls
-// decide again. Therefore a client that reads after a refusal sees these records.
+// the function decide is called again. If decide refuses, write completes the index rows of the records that caused the
+// refusal, and calls decide again. Therefore a client that reads after a refusal sees these records.
 func (st *stages) write(ctx context.Context, o claim.ID, decide func() (decision, error)) (Written, error) {
 	for range maxRaces {
 		var done Written

@@ -401,8 +401,8 @@ func (c CSV) columnName(text string) string {
 	return name + types
 }
 
-// parseRow returns the row of a record. If only cells outside the key are wrong, the row still has its key. The error err ends the input, but the error
-// wrong does not.
+// parseRow returns the row of a record. The error named "wrong" concerns only this record. If only cells outside the key are wrong, the row still has
+// its key. After the error named "err", no more records are read.
 func (r *csvReader) parseRow(rec csvRecord) (e storage.Entity, wrong, err error) {
 	r.rows++
 	for i := range r.columns {

@@ -104,8 +104,8 @@ const patience = 4 * time.Second
 // long. The export that yields fails with [ErrTaken]. After any other error, Take tries briefly to withdraw the claim.
 //
 // The function begun, which may be nil, reports whether another process has begun the same export. If the claim already
-// exists, the process that put it has died, or is ahead of this process. Take gives that process time to begin the
-// export. If the export begins, Take keeps the claim.
+// exists, another process has put it. That process has died, or will soon begin the export, so Take waits a while. If
+// the export begins, Take keeps the claim.
 func Take(ctx context.Context, to Objects, c Claim, begun func() (bool, error)) error {
 	made, err := putClaim(ctx, to, c)
 	if err != nil {

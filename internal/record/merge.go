@@ -20,7 +20,7 @@ func (r Record) Merge(patch []byte) (Record, error) {
 	}
 	changed := map[string]bool{}
 	for _, m := range changes {
-		if depth(m.value) > maxDepth { // limits the work; a deeper patch would result in a field that is too deep
+		if depth(m.value) > maxDepth { // the result would be too deep; a check before the merge limits the work
 			return Record{}, tooDeep(m)
 		}
 		changed[m.name+typeSuffix] = true

@@ -23,7 +23,7 @@ type cached[T any] struct {
 	value   T
 	at      time.Time     // when the value's read began; zero if it was never read
 	stale   bool          // read again even if fresh
-	reading chan struct{} // closed when the current read has ended; nil without a read
+	reading chan struct{} // closed when the current read has ended; nil if no read is running
 	failed  error         // the last read's error
 }
 

@@ -47,7 +47,7 @@ func HintsOf(r Request, ends []scan.PageEnd) []byte {
 	return nil
 }
 
-// UseHints gives o the hints of a source that knows where its rows are, and returns the packed hints.
+// UseHints takes the hints from a source that knows where its rows are, sets them in o, and returns the packed hints.
 func (o *RunnableScan) UseHints(source storage.Hinted) []byte {
 	if o.Request.Action.Type == Keys {
 		return nil

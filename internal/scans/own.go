@@ -61,7 +61,7 @@ func (ss *Scans) HostsTable(t *storage.Table) string {
 	switch {
 	case t.Same(o.Own.Table(o.StateTable)):
 		return "is the table that keeps this app's scans"
-	case storage.OfHost(name): // this app's host or another one
+	case storage.OfHost(name): // the host of this app or of another app
 		return "is a table of the Functions host"
 	}
 	return ""

@@ -106,8 +106,8 @@ const maxName = 100
 // MaxRequest is the maximum number of bytes in a request, because one property stores the request.
 const MaxRequest = 64 << 10
 
-// ParseRequest reads a request, and refuses unknown fields. The result joins all errors. Each error is
-// [problem.Invalid] and names its field.
+// ParseRequest reads a request, and refuses unknown fields. The returned error joins the errors of all
+// fields. Each error is [problem.Invalid] and names its field.
 func ParseRequest(body []byte) (Request, error) {
 	var r Request
 	if err := input.JSON(body, &r); err != nil {

@@ -151,8 +151,8 @@ func (ss *Scans) loadScan(ctx context.Context, id ledger.ScanID) (*Loaded, error
 	return ss.Loaded.getSince(ctx, id, called, read) // s comes from an earlier read, after which the scan may have been restarted
 }
 
-// loadAnew reads a scan. The argument earlier is the result of an earlier call, or nil. Since that call, only the
-// scan's state can have changed.
+// loadAnew reads a scan. The argument earlier is the result of an earlier call, or nil. Only a scan's state
+// changes, so loadAnew takes everything else from that result.
 func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, earlier *Loaded) (*Loaded, error) {
 	s, err := ss.Ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {

@@ -231,7 +231,7 @@ type ExportFile struct {
 // Exporting writes each step's rows to a file in a container.
 type Exporting struct {
 	Codec *place.Codec
-	Kept  *rowmap.Map // must not change keys; nil without a map
+	Kept  *rowmap.Map // the scan's row map, which must not change keys; nil if the scan has none
 }
 
 func (Exporting) queries() int { return exportQueries }

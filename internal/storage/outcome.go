@@ -37,7 +37,8 @@ const (
 	refusedFor = 30 * time.Second
 )
 
-// rules lists the consequences of each outcome. A failed request is repeated until a rule ends it or the patience ends.
+// rules lists the consequences of each outcome. A failed request is repeated until a rule allows no further try, or
+// until the patience is over.
 var rules = [...]struct {
 	tries   int           // maximum number of failed tries while the host answers other requests
 	lasts   time.Duration // a request ends after this time if all its tries in this time had this outcome; 0 means the whole patience
@@ -134,8 +135,7 @@ func noSuchHost(err error) bool {
 	return errors.As(err, &dns) && dns.IsNotFound
 }
 
-// unreachable is for a host that has never answered. It reports whether the error suggests that the host's address is
-// wrong.
+// unreachable reports whether the error of a host that has never answered suggests that the host's address is wrong.
 func unreachable(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError

@@ -39,7 +39,7 @@ const DefaultPatience = 10 * time.Minute
 type Outage struct {
 	Connection string // the name of its setting, or its host if it has no setting
 	Since      time.Time
-	Cause      string // cause of the newest failure, without its URL; begins with the age of an old failure; is "no answer yet" before the first failure
+	Cause      string // cause of the newest failure, without a URL; if the failure is old, its age comes first; "no answer yet" before the first failure
 	Refused    bool   // the newest failed try had no connection, or a broken connection; so the host is neither silent nor busy
 	Waiting    int    // requests that wait for an answer now
 }

@@ -45,7 +45,7 @@ func (c Connection) signers(transport policy.Transporter) (tables, others policy
 	return nil, nil, nil
 }
 
-// withSAS returns a URL with the connection's shared access signature, if it has one.
+// withSAS adds the connection's shared access signature to a URL, unless the connection has a key or no signature.
 func (c Connection) withSAS(url string) string {
 	if c.sas == "" || c.key != "" {
 		return url

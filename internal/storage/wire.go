@@ -103,7 +103,7 @@ func (x *exchange) do(ctx context.Context, pipeline runtime.Pipeline, what strin
 }
 
 func (x *exchange) read(resp *http.Response) (err error) {
-	x.charge(-x.charged) // the answers of earlier tries are not used
+	x.charge(-x.charged) // the answers of earlier tries no longer need memory
 	if resp.StatusCode >= 400 {
 		x.answer, err = runtime.Payload(resp)
 		return err

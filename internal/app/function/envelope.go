@@ -63,8 +63,8 @@ func ParseEnvelope(body []byte) (Invocation, error) {
 	return i, nil
 }
 
-// messageBody decodes up to two levels of JSON strings. The host encodes a string twice. Its documentation shows only
-// one encoding. (azure-functions-host, ScriptInvocationContextExtensions.cs)
+// messageBody decodes up to two levels of JSON strings. The host encodes a string twice, but the host's documentation
+// shows a string that was encoded once. (azure-functions-host, ScriptInvocationContextExtensions.cs)
 func messageBody(v json.RawMessage) []byte {
 	for range 2 {
 		var s string

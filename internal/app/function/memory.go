@@ -210,7 +210,7 @@ func (l *releasingAnswer) WriteHeader(status int) {
 	l.ResponseWriter.WriteHeader(status)
 }
 
-// taker reserves parts of a budget. The field left is how long it may still wait in total, for all its parts.
+// taker reserves parts of a budget. The field left is the remaining time for which all its parts together may wait.
 type taker struct {
 	from *memory.Budget
 	left time.Duration

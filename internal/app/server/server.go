@@ -115,7 +115,7 @@ func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, g
 	defer cancel()
 	err := server.Shutdown(ctx)
 	closed := make(chan struct{})
-	go func() { // ends when the last write is answered or the process ends
+	go func() { // this goroutine ends when the last write is answered, or with the process
 		defer close(closed)
 		for _, cat := range catalogs {
 			cat.Close()

@@ -20,8 +20,8 @@ import (
 // ETag is the ETag of the destination's row, or "" if the destination has no row with this key.
 //
 // A merged page is made from a page of each table, and ends where one of these two pages ends. The remaining rows of the other page are held for the
-// next query. The next query reads from a table only if less than a page of the table's rows is held. So if the tables are equal, a merged page takes
-// one query of each table, and both queries run concurrently. At any time, less than two pages of each table's rows are held.
+// next query. The next query reads from a table only if pair holds less than a page of this table's rows. So if the tables are equal, a merged page
+// takes one query of each table, and both queries run concurrently. At any time, less than two pages of each table's rows are held.
 //
 // The token of a merged page contains the tokens of both tables, and the key of the last merged row. After a resume, or if there was no memory for
 // the held rows, pair uses the token to read them again.

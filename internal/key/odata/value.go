@@ -68,7 +68,7 @@ func Implied[T ~string | ~[]byte](json T) Type {
 // Value is one typed value. The type determines the field that contains the value.
 type Value struct {
 	Type  Type
-	Text  string  // String; Guid in lower case; Binary as raw bytes
+	Text  string  // a String's text, a Guid in lower case, or a Binary's bytes
 	Int   int64   // Int32, Int64; DateTime as ticks; Boolean as 0 or 1
 	Float float64 // Double
 }

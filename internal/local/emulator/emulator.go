@@ -66,7 +66,7 @@ type Options struct {
 	// Clock is the clock for rows and answers; nil for this machine's clock. Signatures always use this machine's clock.
 	Clock func() time.Time
 
-	// Tables maps the name of a table to an implementation of its rows, which may compute the rows.
+	// Tables contains implementations of tables' rows, by the table's name. An implementation may compute the rows.
 	Tables map[string]table.Rows
 
 	// If OnRequest is set, it is called before a request is carried out, and again before the answer is sent. It may block,

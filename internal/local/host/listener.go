@@ -28,8 +28,8 @@ const poisonLife = 7 * 24 * time.Hour
 const (
 	// minPolling is the minimum wait between two polls. (QueuePollingIntervals of the queue extension)
 	minPolling = 100 * time.Millisecond
-	// settling is the maximum time of a request that settles a message. Such a request is sent even while the host
-	// stops.
+	// settling is the maximum time for deleting or moving a message after its invocation. These requests are
+	// sent even while the host stops.
 	settling = 10 * time.Second
 )
 

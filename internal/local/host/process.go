@@ -178,7 +178,7 @@ func (p *process) waitReady(ctx context.Context, client *http.Client, limit time
 // sign adds the secret, which all requests of the host have.
 func (p *process) sign(r *http.Request) { r.Header.Set(envelope.HeaderSecret, p.secret) }
 
-// mark sets the headers of all requests of an invocation.
+// mark sets the headers that every request of an invocation needs.
 func (p *process) mark(r *http.Request, invocation string) {
 	p.sign(r)
 	r.Header.Set(envelope.HeaderInvocation, invocation)

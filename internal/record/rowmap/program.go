@@ -65,8 +65,8 @@ func parse(text string) (*gojq.Query, error) {
 	return q, errors.Join(g.refused...)
 }
 
-// guard adds checks to the parts of a program. An added check is called a guard. It calls one of the functions of [budget] that
-// check values.
+// guard adds checks, called guards, to the parts of a program. Each guard calls one of the functions of [budget] that check
+// values.
 type guard struct{ refused []error }
 
 // walk adds guards to all parts of a program, inner parts first.

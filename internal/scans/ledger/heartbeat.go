@@ -50,8 +50,8 @@ type Held struct {
 	Throttled int64 // requests that the storage throttled
 }
 
-// Wait is what a process waits for: a connection whose requests fail, or memory. If it is memory, all steps of a
-// scan in this process wait.
+// Wait is what a process waits for: a connection whose requests fail, or memory. A process lists memory only if
+// all steps of a scan in this process wait for memory.
 type Wait struct {
 	Connection string    `json:"connection"`     // the name of the connection's setting, or "memory"
 	Scan       ScanID    `json:"scan,omitempty"` // the scan whose steps wait for memory; "" for a connection

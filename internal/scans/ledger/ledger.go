@@ -212,7 +212,7 @@ func (l *Ledger) Now(ctx context.Context, local time.Time) (time.Time, error) {
 // Create records a scan, its first step, and its hints if there are any. The argument ahead is the scan's estimated
 // work. After an error, the scan may be recorded although its message is not sent. [Ledger.Open] then lists the scan.
 // Create inserts rows and never replaces any. So even if the service later applies a request a second time, no done
-// step becomes pending again. Several processes may create the same scan; the first record counts.
+// step becomes pending again. If several processes create the same scan, the first record is kept.
 func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, hints []byte, first Pending, ahead scan.Outlook) error {
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert

@@ -45,7 +45,7 @@ func (t Times) Points() []Point {
 
 func (t *Times) add(at time.Time, done Totals) {
 	n := at.Unix() / int64(t.Interval()/time.Second)
-	rows := done.Rows + max(0, -done.Failed) // plus the rows that were retried, because Rows does not contain them
+	rows := done.Rows + max(0, -done.Failed) // done.Rows does not count failed rows that a retry has done
 	t.merge(n, Point{Rows: rows, Requests: done.Transactions, Throttled: done.Throttled})
 	t.fit()
 }

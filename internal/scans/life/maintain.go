@@ -182,7 +182,7 @@ func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []
 		for _, p := range pending {
 			m, err := scans.ParseMessage(p.Message)
 			if err != nil || len(again) > 0 && !known[p.ID] || p.Age < 0 {
-				continue // leaves out steps of a newer version, steps that were not suspects, and steps that wait for their time slots
+				continue // the step has a newer version, was not a suspect before, or waits for its time slot
 			}
 			steps = append(steps, suspect{m, p})
 		}

@@ -34,8 +34,8 @@ type exports struct {
 	ledger *ledger.Ledger
 }
 
-// claim claims the place for this scan if the place is still empty. Before the claim, it makes a start request. If this
-// process dies after the claim, another process starts the scan.
+// claim puts this scan's claim into its place, which must still be empty. Before the claim, it makes a start request.
+// If this process dies after the claim, another process starts the scan.
 func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.ScanID) error {
 	to, claimOf, c := o.Container, place.ClaimOf, place.NewClaim(place.ExportID(id), scans.JSON(o.Request), o.Began, program)
 	if o.Request.IsGroup() {

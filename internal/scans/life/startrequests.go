@@ -163,8 +163,8 @@ func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 	return l.ledger.DropStartRequest(ctx, a)
 }
 
-// refused reports whether a start request of this age is refused because of this error. If later tries may succeed, it
-// is not refused.
+// refused reports whether this error refuses a start request of this age. The result is false while later tries may
+// succeed.
 func refused(err error, age time.Duration) bool {
 	if errors.As(err, new(*unopenedError)) && !errors.As(err, new(*scans.OwnError)) {
 		return age >= settingsTime

@@ -291,7 +291,7 @@ func (sd *Scheduler) setting(name string) *Schedule {
 }
 
 // advance starts a schedule's due occurrence, and records the end of the schedule's last scan. If another process has
-// written the schedule's row meanwhile, ours is false.
+// written the schedule's row meanwhile, the result ours is false.
 func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Time, prune bool) (ours bool, err error) {
 	r, err := scheduleRowOf(row)
 	if err != nil {

@@ -27,7 +27,7 @@ type FailedRows struct {
 
 // FailedGroup describes failed rows whose reasons have the same code.
 type FailedGroup struct {
-	Code  string            `json:"code"` // the service's code; the whole reason if it has none
+	Code  string            `json:"code"` // the service's code; without a code, the whole reason
 	Count int64             `json:"count"`
 	First []scans.FailedRow `json:"first"` // some of the rows, in the order of the list
 }

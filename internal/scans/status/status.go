@@ -93,8 +93,8 @@ type Leased struct {
 	Requests  int64      `json:"requests"`
 	Throttled int64      `json:"throttled"`
 	Instances []Instance `json:"instances"`
-	// Waiting lists what living processes wait for: connections of the scan whose requests fail, and memory if all
-	// steps of the scan in a process wait for memory.
+	// Waiting lists what living processes wait for. It lists a connection of the scan if requests to this
+	// connection fail. It lists memory if all steps that a process holds of the scan wait for memory.
 	Waiting []ledger.Wait `json:"waiting,omitempty"`
 }
 
@@ -187,9 +187,9 @@ func (l Leased) waits(idle time.Duration) bool {
 	return idle >= idleTime || !slices.ContainsFunc(l.Instances, func(i Instance) bool { return !i.waits })
 }
 
-// leased returns the scan's pending steps that heartbeats name. It ignores heartbeats older than repairTime. If only
-// some pending steps were read, a step in a heartbeat counts as pending unless s.Done contains it. The argument
-// connections lists the connections that the scan uses.
+// leased returns the scan's pending steps that heartbeats name. It ignores heartbeats older than repairTime. If s
+// does not contain all pending steps, a step that a heartbeat names counts as pending unless s.Done contains it. The
+// argument connections lists the connections that the scan uses.
 func leased(s ledger.Snapshot, connections []string, heartbeats []ledger.Heartbeat) Leased {
 	held := map[ledger.StepID]bool{}
 	l := Leased{Instances: []Instance{}}

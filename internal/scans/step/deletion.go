@@ -35,7 +35,7 @@ func (d *pagesToDelete) add(_ context.Context, of scan.Step, _ time.Time, rows [
 }
 
 func (d *pagesToDelete) room(read int) int {
-	if d.bytes > scans.MaxMessageBytes/3 { // the rest of the message has room for the largest page
+	if d.bytes > scans.MaxMessageBytes/3 { // up to this size, the message still has room for the largest page
 		return -1
 	}
 	return d.written.room(read)
@@ -100,7 +100,7 @@ func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliv
 	done.Written = max(0, noted-done.Failed)
 	read.countFailed(failed, false)
 	scans.KeepFailed(done, failed, read.keptOf(failed, false))
-	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // the other pages are in the note of the step that read them
+	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // pages without failed rows are in the note of the step that read them
 	done.Note = read.note()
 	return out, nil
 }

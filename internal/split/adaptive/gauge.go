@@ -43,8 +43,8 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 
 // survey estimates the keys that follow, from the deepest level of the last key to the top. In a level with known siblings (see [trail]), it assumes
 // that their density continues. In the other levels, the estimate depends on the probability that keys fork there. This probability is lower if a
-// large part of the level was read without finding siblings. Each cut in a level without known siblings also reduces the probability in all
-// levels without known siblings.
+// large part of the level was read without finding siblings. After each cut in a level without known siblings, the probability is lower in all such
+// levels.
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read

@@ -18,7 +18,7 @@ type Piece struct {
 	within   bool    // the piece's keys are in the partition that the victim was reading
 	believed float64 // the number of pages that was expected when the piece was cut
 
-	misses float64 // thieves (see [Theft]) that found no rows, counted since a thief last found rows; each thief counts as its field part
+	misses float64 // number of thieves (see [Theft]) without rows since a thief last found rows; each thief counts as the value of its field part
 	since  int     // pages read since a thief last found rows
 	robbed int     // number of thieves since the piece's last page was read
 	streak int     // how many pages, counted back from the last page read, lay in one partition

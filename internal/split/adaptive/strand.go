@@ -29,7 +29,8 @@ type strand struct {
 	Share  float64 `json:"share,omitempty"`  // rows on a page, divided by rows on a full page, according to the hints; 0 means 1
 	Group  *group  `json:"group,omitempty"`
 
-	// If Partitions is set, pages are lists of partitions, and rows are skipped. The step's range ends where the next piece begins, so Stop is nil.
+	// If Partitions is set, the step lists partition keys; see [Strategy.Partitions]. The step's range ends where the next piece begins, so Stop is
+	// nil.
 	Partitions bool `json:"pk,omitempty"`
 }
 

@@ -84,8 +84,8 @@ func (t trail) afterPage(g *gauge, keys []string, share float64, start string) t
 	if t.Here != nil && !t.isMeasured(fork) {
 		next.Tries = max(0, t.Tries-1)
 	}
-	// fork is the depth at which the old and the new last key differ. The keys that were read in deeper levels are now also siblings in the
-	// level at this depth.
+	// fork is the depth at which the old and the new last key differ. The level at this depth now includes the keys that were read in
+	// deeper levels.
 	at := level{depth: fork}
 	if fork > t.Fresh && fork < len(before) {
 		at.width = g.position(before[:fork+1], fork)

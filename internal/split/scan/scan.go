@@ -44,7 +44,7 @@ func (s Step) Continue(token key.Token) Step {
 	return s
 }
 
-// AfterPartition returns the step that continues after a partition, and skips the partition's unread rows.
+// AfterPartition returns a step that begins after a partition, so the partition's unread rows are skipped.
 func (s Step) AfterPartition(partition string) Step {
 	return Step{Range: key.Range{Low: &key.Bound{Key: partition, Open: true}, High: s.Range.High}}
 }

@@ -18,8 +18,8 @@ var Names = []string{Adaptive, Prefix, Serial}
 
 // Options configure a strategy. Each option applies to one strategy, and the other strategies ignore it.
 type Options struct {
-	Hints    *scan.Hints // for adaptive; nil if there are none
-	PageRows int         // for adaptive: rows in a full page
+	Hints    *scan.Hints // for the strategy adaptive: the hints, or nil
+	PageRows int         // for the strategy adaptive: the number of rows in a full page
 	// FirstSegments and NextSegments are for prefix: see [scan.Prefix].
 	FirstSegments, NextSegments int
 }

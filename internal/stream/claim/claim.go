@@ -265,7 +265,8 @@ func (t *Tidying) Due(now time.Time, tidy func() error) error {
 }
 
 // Tidy deletes two kinds of rows from a range: claims that are no longer needed, and other rows that are older than a
-// day. The search takes one query. now is the service's time. removed is valid even after an error.
+// day. The search takes one query. The argument now is the service's time. Even after an error, the result removed is
+// the number of deleted rows.
 func Tidy(ctx context.Context, table *storage.Table, in key.Range, now time.Time) (removed int64, err error) {
 	filter := fmt.Sprintf("(%s or (%s and RowKey ge '%s'))", lastChanged(now, keepKeys), lastChanged(now, keepInvocations), invocationPrefix)
 	if removed, err = action.DeleteFound(ctx, table, storage.Query{Range: in, Filter: filter}, nil); err != nil {

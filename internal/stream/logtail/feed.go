@@ -79,7 +79,7 @@ type Feed struct {
 //
 // For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new
 // rows and some earlier rows. The earlier rows are at most 200 rows, or all rows of the last 0.2 s if these are
-// more than 200. The service searches all rows whose keys are at most a minute older than the last call. A large
+// more than 200. The service searches all rows with keys from one minute before the last call until now. A large
 // row that became visible late may need a separate request for its contents.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {

@@ -63,9 +63,10 @@ func (p place) compare(other place) int {
 }
 
 // position is a follower's progress in a stream. The position's text is short, even if there are many events. The follower
-// reads only events whose ids are newer than a bound. It has received every event that was written before the time
-// in floor, and no event that was written after the time in newest. The groups describe the received events between these two
-// times. A row that becomes visible late changes the sum of its group, and only that group is sent again.
+// reads only events whose ids are newer than a bound. It has received every event that was written before the time in floor,
+// and no event that was written after the time in newest. The groups describe the received events between these two times. If
+// a row becomes visible late, the sum of its group changes, and the follower receives this group's rows again, but not those
+// of other groups.
 type position struct {
 	newer     string // the bound, as in Span.Newer
 	floor     ticks
@@ -234,10 +235,11 @@ func (p position) markReceived(rows []arrival) {
 }
 
 // advance returns the follower's next position. The argument rows is sorted newest first. A row's field given is true if the
-// follower has received the row. Of the rows that were written before readUntil, the argument lacks only rows that the follower
-// has received. Late rows are nearly always among the newest rows, so newer groups are smaller than older groups. The shards
-// were read at different moments, so further rows may appear between rows after readUntil. Therefore the position has a separate
-// group for each tick after readUntil. limit is the newest bound that the position may have, or "" if any bound is possible.
+// follower has received the row. The argument must contain every row that was written before readUntil, except rows that the
+// follower has received. Late rows are nearly always among the newest rows, so newer groups are smaller than older groups. The
+// shards were read at different moments, so further rows may appear between rows after readUntil. Therefore the position has a
+// separate group for each tick after readUntil. limit is the newest bound that the position may have, or "" if any bound is
+// possible.
 func (p position) advance(rows []arrival, readUntil ticks, limit string) position {
 	next := position{readUntil: readUntil, floor: ticksOf(readUntil.time().Add(-againMost))}
 	if len(rows) > againRows {

@@ -214,7 +214,8 @@ func (p *Part) Grow(bytes int64) bool {
 	return p.grow(bytes)
 }
 
-// Bounded returns this part for work that can be split. The returned Part never grows beyond the memory for large work.
+// Bounded returns this part with a limit: the returned Part never grows beyond the memory for large work. It is for
+// work that can be split.
 func (p *Part) Bounded() *Part {
 	if p == nil {
 		return nil

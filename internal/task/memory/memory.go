@@ -15,8 +15,8 @@ const (
 	// limit is the garbage collector's limit. A command uses far less memory than the limit allows. Without the limit, the heap would grow to
 	// a multiple of the used memory before the next collection.
 	limit = Command + otherMemory
-	// Each request of a copy makes garbage. Between two collections, percent lets the heap grow to four times the
-	// memory in use, but not beyond the limit.
+	// Each request of a copy makes garbage. With this percentage, the heap may grow to four times the memory in
+	// use before the next collection, but not beyond the limit.
 	percent = 300
 	// fileWeight is the maximum number of bytes in memory per byte of a loaded file.
 	fileWeight = 16

@@ -1,8 +1,8 @@
 // Package entity parses, checks and stores the properties of table rows.
 //
 // [Decoder] converts a client's JSON into [Properties]: the row's custom properties as one JSON text in the service's minimal-metadata form. Text has
-// three advantages: most of a page is copied unchanged, the Double 3.0 does not become an Int32, and a row costs one allocation. The table stores the
-// keys and the timestamp.
+// three advantages: most of a page is copied unchanged, the Double 3.0 does not become an Int32, and a row costs one allocation. The text does not
+// contain the keys and the timestamp, which the table stores separately.
 package entity
 
 import (

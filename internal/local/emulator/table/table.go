@@ -233,7 +233,7 @@ func (q Query) Bounds() (start key.Key, end *key.Key) {
 // Answer is a query's answer.
 type Answer struct {
 	Rows    []Row
-	Next    key.Key // where to continue, if More
+	Next    key.Key // the key of the next row, if More is true
 	More    bool
 	Visited int // the number of rows visited, for tests of the cost
 }
