@@ -36,7 +36,7 @@ var Settings = []Setting{
 	{storage.HostConnection, "", "The app's own storage: a connection string. To use an identity instead, set several settings whose names begin with `AzureWebJobsStorage` and end as follows. For the account: `__accountName`, or one or more of `__tableServiceUri`, `__queueServiceUri`, `__blobServiceUri` and `__serviceUri`. For the identity: `__credential` with the value `managedidentity`, and `__clientId` or `__managedIdentityResourceId`. For an identity in development: `__tenantId`, `__clientId` and `__clientSecret`"},
 	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "The names of the settings whose connections scans may use, separated by commas"},
 	{"TABLESWEEP_STATE_TABLE", DefaultStateTable, "The table that records the scans and their steps"},
-	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days a scan is kept after its end. The minimum is 8. During this time, a failed or canceled scan can be retried"},
+	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days a scan is kept after its end. The minimum is 8 days. A failed or canceled scan can be retried while it is kept"},
 	{schedulesSetting, "", "Scheduled scans, as JSON: `[{\"name\":\"nightly\",\"cron\":\"0 0 3 * * *\",\"request\":{…},\"keep\":{\"daily\":14,\"monthly\":12}}]`. See [backup.md](backup.md)"},
 	{"TABLESWEEP_PRICE", "0.00036", "The price in dollars of 10,000 storage requests, for the costs of scans, estimates and dry runs"},
 	{"TABLESWEEP_LOG_TABLE", logtail.DefaultTable, "The table of the streams"},
