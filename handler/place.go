@@ -201,7 +201,8 @@ func (p *pairFlags) openPair(r *call, compare bool) (from, to job.Place, err err
 	return from, to, nil
 }
 
-// mayChange refuses tables in which an app or a Functions host stores its state, whatever the account. flag is the flag that names the table.
+// mayChange refuses tables in which an app or a Functions host stores its state, in any account. The argument flag is the flag that names the
+// table.
 func mayChange(r *call, flag string, to *storage.Table) error {
 	if storage.OfHost(to.Name()) {
 		return job.Hint(usagef("--%s: table %s has a name that a Functions host gives to its own tables", flag, to.Name()), "name another table")

@@ -275,7 +275,7 @@ func (st *stages) completeLast(ctx context.Context, d decision, o claim.ID) (Wri
 type applied struct {
 	store.Entry
 	sure bool                          // no request was repeated, so the service cannot carry out a request later
-	gone map[index.PartitionKey]string // ETags of the written tombstones, by partition; an ETag that the service did not send is missing
+	gone map[index.PartitionKey]string // ETags of the written tombstones, by partition, as far as the service has sent them
 }
 
 // apply writes the index rows of an entry's writes, in all partitions concurrently. If some partitions fail, it still writes

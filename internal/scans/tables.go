@@ -14,7 +14,7 @@ import (
 // IsGroup reports whether the request is for many tables.
 func (r Request) IsGroup() bool { return r.Source.Tables != "" }
 
-const anyTable = "table" // in the check of a group's request, this stands for any of its tables
+const anyTable = "table" // in the check of a group's request, this name stands for any of the group's tables
 
 // Member returns the request for the group's member that scans the table.
 func (r Request) Member(table string) Request {

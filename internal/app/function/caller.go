@@ -68,7 +68,7 @@ func pastHost(r *http.Request) bool {
 }
 
 // withoutPreflight reports whether the request has no Content-Type, or a Content-Type of HTML forms. A browser sends such
-// a request from any page without a preflight. (WHATWG Fetch, "CORS-safelisted request-header")
+// a request without a preflight, from any web page. (WHATWG Fetch, "CORS-safelisted request-header")
 func withoutPreflight(r *http.Request) bool {
 	return slices.Contains([]string{"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"}, mediaType(r))
 }

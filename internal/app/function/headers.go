@@ -66,7 +66,8 @@ func checkHeaders(r *http.Request) error {
 	return nil
 }
 
-// prefersMinimal reports whether the caller prefers an answer without the record. If so, it confirms this in a header of the answer. (RFC 7240)
+// prefersMinimal reports whether the caller prefers an answer without the record. If the caller does, prefersMinimal confirms the preference in
+// a header of the answer. (RFC 7240)
 func prefersMinimal(w http.ResponseWriter, r *http.Request) bool {
 	const minimal = "return=minimal"
 	for preference := range strings.FieldsFuncSeq(strings.Join(r.Header.Values("Prefer"), ","), func(c rune) bool { return c == ',' || c == ';' }) {

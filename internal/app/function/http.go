@@ -157,7 +157,7 @@ func (on *readingOn) WriteHeader(status int) {
 	expects := on.got == 0 && on.request.Header.Get("Expect") != "" // the client sends the body only after an interim answer
 	if !on.ended && !expects && on.request.ContentLength <= maxRest {
 		_ = http.NewResponseController(on.ResponseWriter).SetReadDeadline(time.Now().Add(restTime))
-		_, _ = io.CopyN(io.Discard, on, maxRest-on.got) // the answer is sent even if this fails
+		_, _ = io.CopyN(io.Discard, on, maxRest-on.got) // if the body cannot be read, the answer is still sent
 		on.ended = true
 	}
 	on.ResponseWriter.WriteHeader(status)
@@ -214,7 +214,7 @@ func readBody(r *http.Request, others ...string) ([]byte, error) {
 	return bytes.TrimPrefix(b, []byte(lines.ByteOrderMark)), nil
 }
 
-// readAll reads a request's body. If the length is known, it allocates memory only once.
+// readAll reads a request's body. If the body's length is known, readAll allocates memory only once.
 func readAll(r *http.Request) ([]byte, error) {
 	if r.ContentLength <= 0 || r.ContentLength > maxRecord || r.Header.Get("Content-Encoding") != "" {
 		return io.ReadAll(r.Body)

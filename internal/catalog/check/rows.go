@@ -99,7 +99,7 @@ func (k *checker) checkDeletedRow(ctx context.Context, row storage.Entity, s sto
 type placement int
 
 const (
-	belongs   placement = iota // the row's own record also has this key, so the row is in the right place
+	belongs   placement = iota // this key is also a key of the row's own record, so the row is in the right place
 	stray                      // the row is in the wrong place, and its content is not in the log
 	strayCopy                  // the row is in the wrong place, but its content is in the log, so deleting the row loses nothing
 )

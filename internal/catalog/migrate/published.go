@@ -210,8 +210,9 @@ func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried boo
 	}
 }
 
-// decide decides what to do with an entry, whose record is r. The result do is the function that carries out the entry. If the
-// entry cannot be carried out, do is nil, and left is the reason. If the entry needs no work, do is nil, and left is "".
+// decide returns a function that carries out an entry. The argument r is the entry's record. If the entry cannot be carried
+// out, the function is nil, and the result left is the reason. If the entry needs no work, the function is nil, and left is
+// "".
 func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) (do func() error, left string, err error) {
 	operation := row.Get(store.PublishedOperation)
 	if operation != store.PublishedInsert && operation != publishedDelete {

@@ -188,7 +188,7 @@ func (p *pair) hold(at *position) *key.Token {
 	at.part = part
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if part != nil { // frees the memory of rows that are never read
+	if part != nil { // if no query reads the rows, their memory is freed later
 		time.AfterFunc(heldTime, func() { p.expire(token, at) })
 	}
 	p.forget(token) // if the page was read twice, rows are already held for this token

@@ -135,7 +135,7 @@ func ServedBlobs() string {
 	return "The Blob service has " + strings.Join(names, ", ") + " (acquire, renew, release, break). All blobs are block blobs, and one request writes a whole blob. Any other operation gets 501, with the operation's name."
 }
 
-// usualHeaders are the headers that every request may have, without the prefix x-ms-.
+// usualHeaders are the headers that every request may have, without the prefix "x-ms-".
 const usualHeaders = "version date client-request-id return-client-request-id useragent "
 
 func noBlob() error { return refusal.New("BlobNotFound", "The specified blob does not exist.") }

@@ -321,7 +321,7 @@ func (s queueService) parseMessage(c *call, op operation, id string) (operation,
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// number returns an integer parameter of the query.
+// number returns the integer in a parameter of the URL's query, or absent if the parameter is missing.
 func number(query url.Values, name string, absent, low, high int) (int, error) {
 	text := query.Get(name)
 	if text == "" {

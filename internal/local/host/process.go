@@ -185,7 +185,8 @@ func (p *process) mark(r *http.Request, invocation string) {
 	r.Header.Set(envelope.HeaderHostVersion, envelope.HostVersion)
 }
 
-// recycle kills the process in order to replace it. Like the real host, it sends no earlier signal.
+// recycle kills the process, so that a new process replaces it. Like the real host, recycle sends no signal before it
+// kills.
 func (p *process) recycle() {
 	p.wanted.Store(true)
 	p.kill()

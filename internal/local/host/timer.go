@@ -31,7 +31,7 @@ type timer struct {
 	state chan envelope.Status
 }
 
-// keepTimer fires one function's timer until ctx ends. When the work context ends, the function's runs end.
+// keepTimer fires one function's timer until ctx ends. The function's runs end when the context work ends.
 func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	t := &timer{
 		host: h, function: f, state: make(chan envelope.Status, 1),

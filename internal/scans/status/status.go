@@ -41,8 +41,8 @@ type Status struct {
 	// verifies.
 	Verification *Verification `json:"verification,omitempty"`
 	Verifies     ledger.ScanID `json:"verifies,omitempty"`
-	// Members is the number of a group's tables by state; nil for other scans. A group's figures are sums over its
-	// members.
+	// Members contains the number of a group's tables in each state; nil for other scans. A group's figures are
+	// sums over its members.
 	Members *ledger.Members `json:"members,omitempty"`
 	At      time.Time       `json:"at,omitzero"` // when the figures were read, by the service's clock; absent for an ended scan in a list
 	// LastStepAt is when the last step was done, by the service's clock.

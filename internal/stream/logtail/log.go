@@ -74,7 +74,8 @@ func (m *merge) newest(ctx context.Context, n int, take func(storage.Row) (taken
 	return m.hasMore(), nil
 }
 
-// Trim deletes the rows before the time t, newest first. removed is valid even after an error.
+// Trim deletes the rows before the time t, newest first. Even after an error, the result removed is the number of
+// deleted rows.
 func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 	bound := key.Bound{Key: l.Prefix + key.Inverted(t.Add(-key.Tick))}
 	for _, shard := range l.Shards {

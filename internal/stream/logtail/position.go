@@ -161,7 +161,7 @@ func (a arrival) bytes() int {
 
 // dueRows yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first, and may
 // lack rows that were written after readUntil. Therefore the position needs a separate group for each tick after readUntil.
-// After maxSingle of these groups, dueRows ends. A later call returns the remaining rows.
+// dueRows ends before there are more than maxSingle such groups. A later call returns the remaining rows.
 func dueRows(rows []arrival, readUntil ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
 		singles := 0 // number of groups that are newer than readUntil
