@@ -34,14 +34,14 @@ const DefaultStateTable = "tablesweep"
 // Settings lists every setting that the handler reads.
 var Settings = []Setting{
 	{storage.HostConnection, "", "The app's own storage: a connection string. To use an identity instead, set several settings whose names begin with `AzureWebJobsStorage` and end as follows. For the account: `__accountName`, or one or more of `__tableServiceUri`, `__queueServiceUri`, `__blobServiceUri` and `__serviceUri`. For the identity: `__credential` with the value `managedidentity`, and `__clientId` or `__managedIdentityResourceId`. For an identity in development: `__tenantId`, `__clientId` and `__clientSecret`"},
-	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "The names of the settings whose connections scans may use, separated by commas"},
+	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "The names of settings, separated by commas. Scans may use only the connections in these settings"},
 	{"TABLESWEEP_STATE_TABLE", DefaultStateTable, "The table that records the scans and their steps"},
 	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days a scan is kept after its end. The minimum is 8 days. A failed or canceled scan can be retried while it is kept"},
 	{schedulesSetting, "", "Scheduled scans, as JSON: `[{\"name\":\"nightly\",\"cron\":\"0 0 3 * * *\",\"request\":{…},\"keep\":{\"daily\":14,\"monthly\":12}}]`. See [backup.md](backup.md)"},
 	{"TABLESWEEP_PRICE", "0.00036", "The price in dollars of 10,000 storage requests, for the costs of scans, estimates and dry runs"},
 	{"TABLESWEEP_LOG_TABLE", logtail.DefaultTable, "The table of the streams"},
 	{"TABLESWEEP_LOG_RETENTION", logtail.Forever, "How long events are kept, such as `30d`, `2w` or `12h`"},
-	{"TABLESWEEP_LOG_STREAMS", "", "The shards and retention of single streams, as JSON: `{\"orders\":{\"shards\":4,\"retention\":\"7d\"}}`"},
+	{"TABLESWEEP_LOG_STREAMS", "", "For each stream that needs its own settings: the number of shards and the retention, as JSON: `{\"orders\":{\"shards\":4,\"retention\":\"7d\"}}`"},
 	{"TABLE_CATALOG_NAME", "", "The index table of the catalog at `/api/catalog/records`. Without this setting, the address has no catalog"},
 	{"TABLE_CATALOG_INDEX_KEYS", "", "The fields by which this catalog's records are found, such as `eid,npi,ssn:digits`"},
 	{"TABLE_CATALOG_ROW_KEY", "", "The field that sorts this catalog's records, such as `lastname` or `timestamp:newest`"},
