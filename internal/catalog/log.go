@@ -181,8 +181,8 @@ func (ct *committer) finishOps(e applied) []storage.Op {
 	return ops
 }
 
-// toChanges moves applied entries of one shard to the changes, in one transaction. If the transaction is refused because of one
-// entry, toChanges moves that entry and the other entries separately.
+// toChanges moves applied entries of one shard to the changes, in one transaction. If one entry causes a refusal of the
+// transaction, toChanges moves this entry and the other entries in separate transactions.
 func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	var ops [][]storage.Op
 	for _, e := range all {

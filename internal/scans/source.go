@@ -96,7 +96,7 @@ func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	return &Export{objects: objects, Hash: ref.Export, turn: make(chan struct{}, 1)}, nil
 }
 
-// Blobs returns the account, and the place in a container, to which a field of a request refers.
+// Blobs returns the account and the place in a container that a field of a request names.
 func (ss *Scans) Blobs(field string, ref TableRef) (*storage.Account, *place.Blobs, error) {
 	a, err := ss.Account(field, ref.Connection)
 	if err != nil {

@@ -327,8 +327,8 @@ func (r *retries) newestCause() string {
 	return fmt.Sprintf("no answer for %v; before: %s", age.Round(time.Second), r.cause)
 }
 
-// remaining returns how much longer a request may wait for a good answer. err is the last try's error, or nil if the try had a bad answer. If no time
-// remains, the result over is the request's error.
+// remaining returns how much longer a request may wait for a good answer. The argument err is the error of the last try, or nil if that try got a bad
+// answer. If no time remains, the result over is the request's error.
 func (r *retries) remaining(c *course, err error, h callerPatience) (left time.Duration, over error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

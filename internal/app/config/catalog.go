@@ -153,8 +153,8 @@ func (s catalogText) catalog(name, standard string) (CatalogSettings, error) {
 	return c, errors.Join(errs...)
 }
 
-// loadCatalogs reads the settings and connections of all catalogs. connect returns the connection of a setting. For an invalid connection, connect
-// records an error and returns the zero value.
+// loadCatalogs reads the settings and connections of all catalogs. The function connect returns the connection in a setting. If the connection is
+// invalid, this function records an error and returns the zero value.
 func (c *Config) loadCatalogs(settings storage.Settings, connect func(string) storage.Connection) error {
 	var err error
 	c.Catalogs, err = LoadCatalogs(settings)

@@ -143,8 +143,8 @@ func (ck *Checker) prepare(ctx context.Context, id ledger.ScanID, o *scans.Runna
 	return hints, nil
 }
 
-// savedHints gives o the hints of its source or of an earlier scan of the same rows, and returns the packed
-// hints. If the hints are unusable, the result is nil.
+// savedHints sets o's hints, and returns the packed hints. The hints come from the source, or from an
+// earlier scan of the same rows. If the hints are unusable, the result is nil.
 func (ck *Checker) savedHints(ctx context.Context, o *scans.RunnableScan) (packed []byte, err error) {
 	if source, ok := o.Source.(storage.Hinted); ok {
 		return o.UseHints(source), nil

@@ -238,7 +238,8 @@ func (rd *Reader) summarized(s ledger.Listed) (Status, error) {
 	return st, err
 }
 
-// listCursor is where a page of the list begins: after an id in the list of open scans or of all scans.
+// listCursor is the position at which a page begins: after the id previous, in the list of open scans or in the list of
+// all scans.
 type listCursor struct {
 	open     bool
 	previous ledger.ScanID

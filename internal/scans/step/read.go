@@ -31,7 +31,7 @@ const (
 
 // readResult contains the rows that an invocation has read, and the steps that are left.
 type readResult struct {
-	spans    [][]storage.Row // in table order; inside a span, no row is missing
+	spans    [][]storage.Row // sequences of rows without gaps, in table order
 	children []scans.Message
 	queries  int64
 	ends     []scan.PageEnd   // of pages that no earlier step has read
