@@ -62,7 +62,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 		"TABLESWEEP_CATALOGS":      "",
 	}
 	if f.table != "" {
-		given["TABLE_CATALOG_WAL_NAME"] = f.wal // the log in the environment belongs to another table
+		given["TABLE_CATALOG_WAL_NAME"] = f.wal // only the flag --wal counts, because the log in the environment belongs to another table
 	}
 	if f.name != "" {
 		if f.table+f.indexKeys+f.rowKey+f.wal != "" {

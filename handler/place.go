@@ -159,7 +159,7 @@ func (p *pairFlags) namesBoth(table bool) error {
 	return job.Hint(usagef("--from-connection is given, but --to-connection is missing"), "--connection sets both connections; the default of both is "+storage.HostConnection)
 }
 
-// besideAccounts lists the flags for connections. Such a flag does not fit a place that is not in an account.
+// besideAccounts returns conflicts between the flags for connections and the places. A connection is only for a place in an account.
 func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	fromFiles, toFiles := from != place.KindTable && !place.InBlobs(p.from.path), to != place.KindTable && !place.InBlobs(p.to.path)
 	return []conflict{

@@ -38,7 +38,7 @@ func (f *appFlags) options() []option {
 	return append(f.ofStorage(), option{"url", perRun, &f.url, nil, "call the app's API at this address, such as https://APP.azurewebsites.net, with the function key in " + keySetting})
 }
 
-// openToChange opens the app's own storage, checks that the state table exists, and announces it.
+// openToChange opens the app's own storage, checks that the state table exists, and announces that the command changes this table.
 func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	r.changes = true
 	e, err := f.open(r)

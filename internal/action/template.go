@@ -198,8 +198,7 @@ func (b *budget) printf(format string, args ...any) (string, error) {
 	if wideFormat.MatchString(format) {
 		return "", errors.New("in printf, a width must be written as digits, and must be at most 999")
 	}
-	// Each verb of the format can write any of the arguments. It writes at most 12 bytes for each byte of the
-	// argument.
+	// Each verb of the format can write any of the arguments. For each byte of an argument, a verb writes at most 12 bytes.
 	longest := 1000
 	for _, a := range args {
 		longest = max(longest, 12*weight(a))

@@ -386,7 +386,7 @@ func (wr *Writer) deleteOne(ctx context.Context, q Lookup, on Condition, o claim
 			err = ErrRaced
 		}
 		if err == nil {
-			err = wr.reserve(ctx, storage.MemoryOf(textOf(r), 1)) // for the row in the log
+			err = wr.reserve(ctx, storage.MemoryOf(textOf(r), 1)) // memory for the row that the deletion adds to the log
 		}
 		if err != nil {
 			return decision{}, err

@@ -126,8 +126,9 @@
 //
 // # Schemas
 //
-// If the schema of a process differs from the stored schema, the process can neither read nor write. A running process checks
-// the stored schema every half minute, before it writes and while it reads. Package migrate changes the stored schema.
+// If the schema of a process differs from the stored schema, the process can neither read nor write. A running process
+// checks the stored schema at most every half minute: before a write, or at the same time as a read. Package migrate
+// changes the stored schema.
 //
 // # Weaknesses
 //

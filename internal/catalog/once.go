@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// deleted is the outcome of a deletion, in the row that stores the deletion's answer.
+// deleted is the Outcome in a row that stores a deletion's answer.
 const deleted Outcome = "deleted"
 
 func claimsIn(log *storage.Table) claim.Claims {

@@ -108,7 +108,7 @@ func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) 
 	return r, refuseMoved("verify", err)
 }
 
-// ImportAgain is the hint for an interrupted import of rows in any order.
+// ImportAgain is the advice after an interrupted import whose rows may be in any order.
 const ImportAgain = "import all of it again; rows that the table has with the same content count as written"
 
 // fromLines prepares a copy of rows in any order to a table.

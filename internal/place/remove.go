@@ -79,7 +79,7 @@ func hasID(name string, text []byte, id ExportID, parse func() (ExportID, error)
 	return true, err
 }
 
-// hasClaim reports whether a claim exists, and fails if it belongs to another export.
+// hasClaim reports whether a claim exists. If the claim belongs to another export, hasClaim fails.
 func (r *remover) hasClaim(ctx context.Context, name, format string, id ExportID) (bool, error) {
 	text, err := r.readIfExists(ctx, name, MaxManifest)
 	if err != nil {

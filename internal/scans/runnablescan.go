@@ -94,7 +94,7 @@ func RequestOf(s ledger.Scan) (Request, error) {
 	return r, nil
 }
 
-// Loaded is a scan and the state in which it was read.
+// Loaded is a scan that was read, with its state at that time.
 type Loaded struct {
 	*RunnableScan
 	State   ledger.State

@@ -73,7 +73,7 @@ type Config struct {
 	SegmentsPerInvocation int       // 0 for a number that depends on the action
 	Memory                memory.Instance
 	LogLevel              zerolog.Level
-	Console               bool // whether the console is served; valid even if other settings are invalid
+	Console               bool // whether the console is served; Load sets Console even if other settings are invalid
 }
 
 // Container is a container in an account.

@@ -79,8 +79,8 @@ func prefersMinimal(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// linkNext adds a link to the next page: the same call with the cursor, without the caller's key. Without a cursor, it
-// adds nothing. (RFC 8288)
+// linkNext adds a link to the next page. The link is the URL of this call with the cursor, but without the caller's
+// key. If the cursor is "", linkNext adds nothing. (RFC 8288)
 func linkNext(w http.ResponseWriter, r *http.Request, cursor string) {
 	if cursor == "" {
 		return

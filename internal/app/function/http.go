@@ -128,9 +128,9 @@ func readToEnd(next http.Handler) http.Handler {
 	})
 }
 
-// readingOn is an answer that begins only when the request's body has arrived, or has proved too long or too slow. If the answer began earlier, the
-// host would turn it into an empty 500. readingOn also replaces the request's body, and counts the body's bytes. Bytes that the handler does not
-// read are neither decompressed nor stored.
+// readingOn delays an answer until the request's body has arrived, or until the body is found to be too long or too
+// slow. Without the delay, the host would turn the answer into an empty 500. readingOn also replaces the request's
+// body, and counts the body's bytes. Bytes that the handler does not read are neither decompressed nor stored.
 type readingOn struct {
 	http.ResponseWriter
 	request *http.Request

@@ -26,8 +26,9 @@ const (
 	needsForRecords
 	// needsForEvents is for calls with a body of events.
 	needsForEvents
-	// needsForRecord is for calls whose body changes a record. They need memory for the body, and for the data that they read and write. A call
-	// with a short body, which can be read again, is served like a call with needsForRows.
+	// needsForRecord is for calls whose body changes a record. They need memory for the body, and for the data that
+	// they read and write. A call with a short body is served like a call with needsForRows, because a short body can
+	// be read again.
 	needsForRecord
 	// needsForRows is for calls that read rows, or delete them. They need memory for the rows, the answer and the writes.
 	// A call with few rows does not wait for large calls. If the memory is too small, the call is served again, first
@@ -104,7 +105,8 @@ type replayableBody struct {
 	err  error // the error, such as io.EOF, that follows the bytes in text; nil if more bytes may follow
 }
 
-// begin reads the body's beginning, at most the given number of bytes, and then releases the part.
+// begin reads the body's first bytes into memory. The argument most is the maximum number of these bytes. At the end,
+// begin releases the memory of the argument part.
 func (b *replayableBody) begin(part *memory.Part, most int64) error {
 	defer part.Release()
 	coming := &heldBody{ReadCloser: b.ReadCloser, part: part, weigh: func(bytes int64) int64 { return bytes }}

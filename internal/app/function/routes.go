@@ -31,7 +31,7 @@ func (all routes) add(method, pattern string, h http.Handler) {
 	all[pattern][method] = h
 }
 
-// methods lists the methods that a route may have. Any other method is treated as TRACE, which no route has.
+// methods lists the methods that a route may have. The router treats any other method as TRACE, and no route accepts TRACE.
 var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
 
 // handler returns the router of all routes. When the Functions host matches a path, it ignores the path's case and trailing slash, but it proxies the

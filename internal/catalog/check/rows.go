@@ -104,7 +104,7 @@ const (
 	strayCopy                  // the row is in the wrong place, but its content is in the log, so deleting the row loses nothing
 )
 
-// placementOf returns the placement of a row that was found in another record's place.
+// placementOf decides whether a row that was found at the key of another record's index row is in the right place.
 func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, error) {
 	if x.Slot.State == wal.Tombstone {
 		h, err := k.ReadHead(ctx, store.FirstOf(x.Row), x.Slot.Identity)

@@ -18,10 +18,10 @@
 // out, it inserts a note into the log's partition "left". Each run tries such an entry again, and reports it until it is
 // carried out or deleted.
 //
-// Stop the other program before the migration. If it writes during the migration, no entry in its log is lost. The
-// migration has a mark of its own in the partition "left", and carries out all entries after this mark, even if the program has
-// moved the checkpoint. But rows that the program writes may replace our rows. The next run takes over the program's rows, or
-// reports that package check must restore ours.
+// Stop the other program before the migration. If the other program writes during the migration, all entries of its log
+// are still carried out: the migration has a mark of its own in the partition "left", and carries out all entries after
+// this mark, even if the program has moved the checkpoint. But rows that the program writes may replace our rows. The
+// next run takes over the program's rows, or reports that package check must restore ours.
 package migrate
 
 import (

@@ -125,8 +125,9 @@ func (p *pacer) limit() int {
 	return p.source.limit() + p.target.limit()
 }
 
-// enoughRead reports whether the rows that were read keep the target busy while two more pages are read. If they do, the sweep makes no queries for
-// now. Rows that are read early may be unfinished when the process dies, and must then be read again.
+// enoughRead reports whether the rows that were read keep the target busy while two more pages are read. While
+// enoughRead returns true, the sweep makes no queries. Rows that are read early may be unfinished when the process
+// dies, and must then be read again.
 func (p *pacer) enoughRead(f *frontier) bool {
 	if p.inOrder || p.target.took == 0 { // in table order, only one unit runs at a time
 		return false
@@ -159,8 +160,8 @@ func (p *pacer) heldBytes(f *frontier) int64 {
 }
 
 // returnUnused reduces the sweep's part of the memory to the bytes that the sweep holds. If the sweep holds more than [Options.Room], the
-// budget does not count the bytes above Room. The garbage collector's limit allows for twice the room. If the sweep holds more than twice the
-// room, p.over raises the collector's limit by the difference.
+// budget does not count the bytes above Room. The garbage collector's limit has space for twice Room. If the sweep holds more than that,
+// p.over raises the collector's limit by the difference.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.heldBytes(f)
 	p.part.Keep(bytes)

@@ -94,7 +94,7 @@ func (b *sweepState) recordPage(s *step, p readPage, did Totals) {
 	if s.Through == nil {
 		listed = b.compare(p.rows, p.inUnits, &did)
 	} else if gone = max(0, s.Left-p.inUnits); len(p.children) == 0 && b.consumes {
-		// The missing rows were done, but the process died before it recorded this.
+		// An earlier process has handled the missing rows, and died before it recorded them.
 		did.Rows += gone
 		did.Written += gone
 	}

@@ -35,7 +35,8 @@ func (s Spec) table() *storage.Table {
 
 // Options configure a sweep. The zero value is the default.
 type Options struct {
-	// Workers is the maximum number of concurrent requests to the source. The action's destination has the same maximum. 0 means DefaultWorkers.
+	// Workers is the maximum number of concurrent requests to the source, and also the maximum number of concurrent
+	// requests to the action's destination. 0 means DefaultWorkers.
 	Workers int
 	// Memory is the budget from which the sweep takes memory for its pages and for the data that its work holds. Nil means a budget of
 	// [memory.Command] bytes. A page is held until all its rows are done.

@@ -193,9 +193,10 @@ func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 	return [][]storage.Row{rows}
 }
 
-// Do adds rows to the plan. A comparison with a filter does not read the rows that the filter leaves out. So with a filter, Do searches the
-// destination for missing rows, and the source for extra rows. If Do finds a missing row there, the sync changes this row of the destination,
-// and does not insert a row. If Do finds an extra row in the source, the sync does not delete the row.
+// Do adds rows to the plan. A comparison with a filter does not read the rows that the filter leaves out. So the
+// destination may contain a row that the comparison calls missing, and the source may contain a row that it calls
+// extra. With a filter, Do searches for these rows. The sync changes a missing row that the destination contains, and
+// does not delete an extra row that the source contains.
 func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (r action.Result, err error) {
 	of := map[sweep.Kind][]storage.Row{}
 	for _, row := range rows {

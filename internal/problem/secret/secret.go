@@ -100,8 +100,8 @@ func mayBegin(b, c byte) bool {
 	return false
 }
 
-// leadingMatch compares the beginnings of the text and the secret. It returns how many of the secret's characters match, perhaps escaped, and the
-// length of these characters in the text.
+// leadingMatch compares the beginning of the text, in which characters may be escaped, with the beginning of the
+// secret. It returns how many of the secret's characters match, and how many bytes of the text they take.
 func leadingMatch(text, secret string) (of, n int) {
 	for of < len(secret) {
 		m := escapedLength(text[n:], secret[of])

@@ -39,9 +39,9 @@ const failedPerQuery = 10
 // ScanData is the part of the ledger for a scan's failed rows, files, hints, and the used part of its limits.
 type ScanData struct{ rows }
 
-// FailedRows calls fn with [Done.FailedRows] of each step, newest commit first, until fn returns false. Each step has a
-// position in this order. FailedRows begins at the position in the argument from. If from is "", it begins at the first
-// position.
+// FailedRows calls fn with [Done.FailedRows] of each step, newest commit first, until fn returns false. The function fn
+// also gets the step's position in this order. FailedRows begins at the position in the argument from. If from is "",
+// it begins with the newest commit.
 func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn func(position string, failed []byte) bool) error {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + from}
@@ -101,7 +101,7 @@ func (l ScanData) firstFailed(ctx context.Context, id ScanID) (string, error) {
 	return "", nil
 }
 
-// MaxFile is the maximum number of bytes in [Done.File]. It is stored in one row, whose limit is 1 MiB.
+// MaxFile is the maximum number of bytes in [Done.File]. The file is stored in one row, and a row has at most 1 MiB.
 const MaxFile = 14 * dataPiece
 
 // Files calls fn with [Done.File] of each done step that has one. The list is complete once no step is pending.
@@ -126,7 +126,7 @@ const (
 	hintsPartition = "hints"
 	scanHintsRow   = "h"
 
-	// MaxHints is the maximum number of bytes in hints. They are stored in one row, whose limit is 1 MiB.
+	// MaxHints is the maximum number of bytes in hints. The hints are stored in one row, and a row has at most 1 MiB.
 	MaxHints = 14 * dataPiece
 )
 

@@ -150,7 +150,7 @@ func (d *draft) addDone(e storage.Entity) {
 	}
 }
 
-// folded returns the keys of the scan's folded rows. Each fold adds a new key.
+// folded returns the keys of the scan's folded rows. Each fold changes this list, because it adds a row with a new key.
 func (l *Ledger) folded(ctx context.Context, what string, id ScanID) (rows []string, err error) {
 	for p, err := range l.pages(ctx, what, storage.Query{Range: id.rows(foldedPrefix), Select: []string{}}) {
 		if err != nil {

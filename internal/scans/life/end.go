@@ -108,7 +108,7 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 }
 
 // Cancel ends a running scan. Pending steps are kept, and their messages are dropped. After [scans.ScanTime], no step
-// begins, and a running step sends only its commit. If the action is enqueue, the running step also sends the other
+// begins, and a running step sends only its commit. If the action is enqueue, a running step first sends the remaining
 // messages of its page. Requests that were already sent may complete. Cancel also withdraws a requested start or retry
 // that has not begun.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {

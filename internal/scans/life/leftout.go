@@ -33,7 +33,7 @@ func LeavesOut(id ledger.ScanID, r scans.Request, err error) bool {
 	return r.Exports() && errors.As(err, new(*GoneError)) || r.Action.Type == scans.Copy && errors.As(err, new(*scans.OwnError))
 }
 
-// noteOf returns the text and the names of the scans' tables, or "" without scans.
+// noteOf returns the text, followed by the names of the scans' tables. If there are no scans, noteOf returns "".
 func noteOf(text string, out []ledger.Scan) string {
 	if len(out) == 0 {
 		return ""

@@ -89,7 +89,7 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 		}
 		missing, after, err := u.observe(ctx, nil, suspects)
 		errs = errors.Join(errs, err, u.resendLost(ctx, missing, before, after))
-		// Once more, observe the steps that were too young at the first observation.
+		// The next observation is for the steps that were too young at the first observation.
 		suspects, before = slices.DeleteFunc(missing, func(s suspect) bool {
 			return before.steps[s.seen.ID].Age >= ObservationPause
 		}), after
@@ -99,7 +99,7 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 
 // continueFromLast compares the stored observation with the latest one. It resends the messages of the steps that are
 // lost according to both, and returns the other suspects. If the stored observation is at least ObservationPause old,
-// the latest one then replaces it.
+// continueFromLast then stores the latest observation in its place.
 func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, latest observation) ([]suspect, error) {
 	keep := latest.toStore(suspects)
 	if len(keep.Steps) == 0 {

@@ -119,8 +119,8 @@ func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*col
 	return &collected{o, claim, files}, clearLeftovers(ctx, to, files)
 }
 
-// seal completes the export of a scan without pending steps. Several processes may call it, also repeatedly. It does
-// nothing for scans that are not exports.
+// seal completes the export of a scan without pending steps. Several processes may call seal for the same scan, and
+// each may call it several times. For a scan that is not an export, seal does nothing.
 func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 	x, err := ex.collect(ctx, s.Scan, s.Totals.Written)
 	if err != nil || x == nil {

@@ -72,8 +72,8 @@ func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) er
 	return nil
 }
 
-// sendStart sends the message for a start request, unless the scan is a member. Only a group sends such messages for its
-// members, so Maintain carries out a member's start request.
+// sendStart sends the message for a start request of a scan that is not a member. For its members, the group sends
+// these messages. If such a message is lost, Maintain carries out the member's start request.
 func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 	if !id.IsMember() {
 		by.SendStart(ctx, id)
@@ -192,7 +192,7 @@ func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	if refusal == nil {
 		return nil
 	}
-	if _, err := l.ledger.Scan(ctx, a.ID); err == nil { // another instance has started the scan; that scan's rows in the destination may have caused the refusal
+	if _, err := l.ledger.Scan(ctx, a.ID); err == nil { // another instance has started this scan, so the rows that caused the refusal may be the scan's own rows
 		return nil
 	}
 	if unopened := (*unopenedError)(nil); errors.As(refusal, &unopened) { // refuse immediately; a caller waits for the reason

@@ -63,8 +63,8 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 }
 
 // worked sums up the work of a period. The argument since is the period's length, and now is its end. If an interval
-// began earlier, only a proportional share of its work counts. The share is computed for the part of the interval
-// between began, the attempt's beginning, and now.
+// began before the period, only a share of its work counts: the interval's time in the period, divided by its whole
+// time. Time before the attempt's beginning (the argument began) or after now is not part of an interval.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)

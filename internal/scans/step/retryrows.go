@@ -30,8 +30,7 @@ func (s retryStep) do(ctx context.Context, o *stepScan, l *ledger.Ledger, delive
 	return out, err
 }
 
-// overtaken returns an error if the commit was refused because another step has retried the failed rows. The step is
-// then still pending.
+// If the commit was refused although this step is still pending, another step has retried the failed rows, and overtaken returns an error.
 func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error {
 	if out.done.Redone == "" {
 		return nil

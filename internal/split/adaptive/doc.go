@@ -66,9 +66,10 @@
 // another piece. The new piece is called the thief, and the other piece is called its victim. A wrong cut costs one query and delays no other work,
 // so credit is not needed. Letters and forks are learned from all pages together, but each piece has its own trail.
 //
-// Each piece in which at least a quarter of a page is expected gets one thief before any piece gets a second thief. The largest pieces get the most
-// thieves. If a thief finds no rows, its victim gets fewer new thieves, and the estimate for the victim's blind levels falls. If a piece has read n
-// pages since one of its thieves last found rows, the piece is expected to have at least n unread pages.
+// Each piece in which at least a quarter of a page is expected gets one thief before any piece gets a second thief. A
+// larger piece gets more thieves. If a thief finds no rows, its victim gets fewer new thieves, and the estimate for the
+// victim's blind levels falls. If a piece has read n pages since one of its thieves last found rows, the piece is
+// expected to have at least n unread pages.
 //
 // The victim's end moves to the cut immediately. Rows after the end belong to the thief, even if the page that the victim is reading contains them.
 // Therefore every row belongs to exactly one piece at any moment. A thief that finds nothing has proved that its part is empty.

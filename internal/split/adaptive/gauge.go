@@ -51,7 +51,7 @@ func (g *gauge) survey(t trail, f forks) {
 		certainty = 30   // assumed number of siblings in a level that forks
 		once      = 0.15 // each cut in a level without known siblings multiplies the probability of siblings by this
 	)
-	// Both variables count the pages of the levels surveyed so far. Only allPages includes the estimates for levels without known siblings.
+	// knownPages and allPages count the pages of the levels surveyed so far. Only allPages includes the estimates for levels without known siblings.
 	knownPages := 2 * t.levelAt(len(g.here)).pages
 	allPages := knownPages
 	for depth := len(g.here) - 1; depth >= g.top; depth-- {
@@ -88,8 +88,7 @@ func (g *gauge) survey(t trail, f forks) {
 	}
 }
 
-// scale returns the scale of a position. Only one scale contains unknown characters: that of the position at which the last key read differs
-// from the end.
+// scale returns the scale of a position. Only the position at which the last key read differs from the end has a scale with unknown characters.
 func (g *gauge) scale(depth int) scale {
 	if depth == g.top {
 		return g.ruler.open

@@ -69,7 +69,7 @@ func (t trail) inherit(start string) trail {
 	return piece
 }
 
-// afterPage returns the trail after the given keys of a page were read. The argument share is the part of the page that the keys make up. The
+// afterPage returns the trail after the given keys of a page were read. The argument share is 1 for all keys of a page, 0.5 for half of them, and so on. The
 // argument g must be the gauge of the last of these keys. If this is the first page of the trail, start is the key at which the trail begins.
 func (t trail) afterPage(g *gauge, keys []string, share float64, start string) trail {
 	before := []rune(start)

@@ -161,9 +161,9 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	}
 }
 
-// newestBound returns the newest bound that the next position after p may have. If any bound is possible,
-// newestBound returns "". Call newestBound before the rows are read, because a later bound could exclude rows that
-// the reading has missed. If p's own bound is recent enough, newestBound makes no request.
+// The bound of the next position after p must not be newer than the result of newestBound. If the result is "", the
+// bound may be any key. Call newestBound before the rows are read, because a later bound could exclude rows that the
+// reading has missed. If p's own bound is recent enough, newestBound makes no request.
 func (f Feed) newestBound(ctx context.Context, p position) (bound string, err error) {
 	if f.Oldest == nil {
 		return "", nil

@@ -114,7 +114,7 @@ func parsePosition(text string) (position, error) {
 	if n := len(parts); n != 4 && (n < 9 || n%3 != 0) || parts[0] != positionForm || len(parts[1]) < inverted {
 		return position{}, errNoPosition
 	}
-	_, err := key.InvertedTime(parts[1][:inverted]) // an invalid bound would leave out rows, or include all rows
+	_, err := key.InvertedTime(parts[1][:inverted]) // checks the bound, because a query with an invalid bound would miss rows or find all rows
 	failed := err != nil
 	number := func(text string) ticks {
 		n, err := strconv.ParseInt(text, 36, 64)

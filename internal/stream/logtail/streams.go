@@ -289,8 +289,8 @@ func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, t
 	return more, err
 }
 
-// bound converts an id or a time to a bound for Span.Newer. parameter is the name of the request's parameter, such
-// as since. now is the service's time.
+// bound converts an id or a time to a bound for Span.Newer. Errors name the query parameter in the argument parameter,
+// such as "since". The argument now is the service's time.
 func bound(parameter, since string, now time.Time) (string, error) {
 	if since == "" || keyForm.MatchString(since) {
 		return since, nil
