@@ -101,7 +101,7 @@ func helpCommand() *cobra.Command {
 
 // printHelp prints a command's help. If the command has many flags and full is false, the help is short.
 func printHelp(c *cobra.Command, full bool) error {
-	addHelp(c) // again, because cobra adds completion and its subcommands late
+	addHelp(c) // adds the help again, because cobra adds the command "completion" and its subcommands late
 	var flags []*pflag.Flag
 	collect := func(f *pflag.Flag) {
 		if !f.Hidden {

@@ -34,7 +34,7 @@ const (
 	maxEnvelope   = 1 << 20
 	maxRequest    = scans.MaxRequest
 	maxEventBytes = 4 << 20 // about the size of one transaction
-	maxRecord     = 4 << 20 // a row has at most 1 MiB in UTF-16, and 3 MiB if every character is escaped
+	maxRecord     = 4 << 20 // a row has at most 1 MiB in UTF-16; if JSON escapes every character of such a row, the JSON has 3 MiB
 
 	invocationTime = 9 * time.Minute
 	requestTime    = 200 * time.Second

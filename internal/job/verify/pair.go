@@ -242,7 +242,7 @@ func (s *side) bytes() (n int64) {
 	return n
 }
 
-// add adds a page, which is the answer to the side's next query. The rows up to the given key have already been merged.
+// add adds the page that answers the side's next query. It leaves out the rows up to the key in the argument after, because they have already been merged.
 func (s *side) add(a storage.Page, after *key.Key) {
 	rows := a.Rows
 	for after != nil && len(rows) > 0 && rows[0].Key.Compare(*after) <= 0 {

@@ -57,8 +57,8 @@ func endedRow(s Listed, settled bool, etag string) storage.Op {
 	return listed
 }
 
-// tidyRow is the write that puts a scan into the list of ended scans. If steps of the scan may still run, its figures
-// may change, and the argument settled is false.
+// tidyRow is the write that puts a scan into the list of ended scans. The argument settled must be false if steps of
+// the scan may still run, because the scan's figures may then change.
 func tidyRow(id ScanID, settled bool) storage.Op {
 	if settled {
 		return list(endedPrefix+string(id), storage.Int64Property("Settled", 1))

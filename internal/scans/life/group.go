@@ -106,8 +106,8 @@ const (
 	memberOver
 )
 
-// A member is over once the group's list shows the member as ended. If the list has lost the member's row, the member
-// is over once the member's scan has ended. The group reports the lost row when the group ends.
+// A member is over once the group's list shows the member as ended. If the member's row is missing in the list, the
+// member is over once its scan has ended. The group reports the lost row when the group ends.
 func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.ScanID) (memberState, error) {
 	m, listed, err := l.ledger.Member(ctx, id)
 	switch {

@@ -208,7 +208,7 @@ type scheduleRow struct {
 	RunBy string `json:"runBy,omitempty"`
 	// Unproved lists the newest successes whose backups are not yet proved, at most maxUnproved.
 	Unproved []ledger.ScanID `json:"unproved,omitempty"`
-	// Kept is the id of a scan that has succeeded. All backups that were outdated after this scan have been deleted.
+	// Kept is the id of the last successful scan after which all outdated backups were deleted.
 	Kept ledger.ScanID `json:"kept,omitempty"`
 
 	row ledger.Record
