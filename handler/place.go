@@ -122,8 +122,8 @@ func kindOf(flag string, at location) (place.Kind, error) {
 	return kind, nil
 }
 
-// source opens the table or export from which the command reads. ofUse is true if the command also needs the connection for another purpose, such as
-// a queue. If ofUse is false, source refuses a connection for a directory.
+// source opens the table or export from which the command reads. A directory needs no connection, so source refuses --connection for a directory.
+// But if ofUse is true, the command needs the connection for another purpose, such as a queue, and source accepts it.
 func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 	kind, err := kindOf("table", f.table)
 	if err != nil {

@@ -251,7 +251,7 @@ func (x *bulkDeletion) isOver() bool {
 }
 
 // member returns the deletion of one identity as a member of a group. The argument first is the hash of the identity's first
-// index value. Unless the whole deletion is over, the member calls remove. The function remove returns the results of
+// index value. If the whole deletion is not over yet, the member calls the function remove, which returns the results of
 // stages.removeAt.
 func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash, weight int64, remove func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {

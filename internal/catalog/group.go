@@ -30,8 +30,8 @@ const (
 	// The write of a record of n bytes counts as 1 + n/weightBytes concurrent writes, because the write keeps a copy of the
 	// record in memory for each index key and for the log.
 	weightBytes = 8 << 10
-	// maxBackground is the maximum number of writes that are completed in the background at the same time. Their callers already
-	// have the answers. If the storage is slow, each write may take minutes.
+	// Some writes are completed in the background, after their callers have received the answers. At most maxBackground writes
+	// are in the background at the same time. If the storage is slow, each of them may take minutes.
 	maxBackground = 100
 )
 

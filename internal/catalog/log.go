@@ -71,8 +71,8 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 		for _, u := range m.updates {
 			t = wal.NextTime(t, u.from.State())
 		}
-		// Use a new clock for each entry, because a clock never goes back. If one head had a time far in the future, a shared
-		// clock would give all later entries such times.
+		// Use a new clock for each entry, because a clock never goes back. If a shared clock met one head with a time far in
+		// the future, it would give all later entries times in the future.
 		m.entry.ID = wal.EntryID(logtail.NewClock().NextKey(t))
 		m.entry.Time = t
 	}

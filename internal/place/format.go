@@ -59,7 +59,8 @@ func (h preamble) check(name, format string) error {
 	return nil
 }
 
-// proofName is the start of the last member, which contains the SHA-256 of all bytes before it.
+// The last member of a claim or a manifest begins with proofName. The member contains the SHA-256 of all bytes before
+// proofName.
 const proofName = `,"proof":"`
 
 // withChecksum returns the JSON of a claim or a manifest, with a hash of this JSON as the last member. With the hash,

@@ -210,8 +210,8 @@ func ClearLate(ctx context.Context, o Objects) error {
 }
 
 // removeLate deletes objects that late steps have written to an export whose data is deleted. For an export of many
-// tables, removeLate also deletes the objects and claims of tables that the export does not list. It keeps the objects
-// that lie beside another export's manifest or list of files, because these objects belong to the other export.
+// tables, removeLate also deletes the objects and claims of tables that the export does not list. If a prefix also has
+// a manifest or a list of files, another export has written it, and removeLate keeps all objects of the prefix.
 func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error {
 	if *r.left <= 0 {
 		return errEnough

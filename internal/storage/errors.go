@@ -112,8 +112,8 @@ func Denied(err error) bool {
 	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
 }
 
-// Expired reports whether err means that the service refused a request because its SAS has expired. The answer itself
-// may mention only a missing permission.
+// Expired reports whether err means that the service refused a request because its SAS has expired. The service's
+// answer may mention only a missing permission, so the error contains the time at which the SAS expired.
 func Expired(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && !e.expired.IsZero()

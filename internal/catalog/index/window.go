@@ -107,8 +107,8 @@ func (w Window) Contains(sort string) bool {
 
 func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
 
-// Behind returns the smallest range that contains all rows of the window with RowKeys greater than rowKey. A rowKey of "" means
-// all rows. If no row can be in this range, ok is false.
+// Behind returns the smallest range that contains all rows of the window with RowKeys greater than rowKey. If rowKey is "", the
+// range contains all rows of the window. If no row can be in this range, ok is false.
 func (w Window) Behind(rowKey string) (rows RowRange, ok bool) {
 	var all interval
 	for _, iv := range w.intervals() {

@@ -46,7 +46,7 @@ type Result struct {
 	Moved   int `json:"moved"`   // records whose index rows were written with another schema
 	Taken   int `json:"taken"`   // records taken over from another program
 	Entries int `json:"entries"` // entries in the published program's log that the migration has carried out
-	Removed int `json:"removed"` // rows that were deleted, because the schema has no row with their keys
+	Removed int `json:"removed"` // rows that were deleted, because in the new schema no record has a row with this key
 	Left    int `json:"left"`    // rows, records and entries that were reported and left unchanged
 }
 

@@ -175,10 +175,10 @@ func publishedRecord(row storage.Entity) record.Record {
 	return store.Without(record.FromProperties(row.Properties), store.PublishedOperation)
 }
 
-// carryOut carries out one entry in the log of the published program (see the package comment). If carryOut cannot do this,
-// it reports the entry, and settled is false. If carried is true, the program itself has already carried out the entry, and
-// later writes may have replaced the result. So if carryOut finds a reason not to repeat this entry, it reports nothing,
-// and settled is true.
+// carryOut carries out one entry in the log of the published program (see the package comment). If this is impossible,
+// carryOut reports the entry, and returns false. But if carried is true, the program itself has already carried out the
+// entry, and later writes may have replaced the result. So if such an entry cannot be repeated, carryOut reports nothing,
+// and returns true.
 func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried bool) (settled bool, err error) {
 	r := publishedRecord(row)
 	id, err := m.Identify(r)

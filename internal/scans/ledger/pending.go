@@ -21,8 +21,8 @@ type Pending struct {
 	Age     time.Duration // time since At, by the service's clock; negative before At
 	Lost    time.Duration // time since its message was first resent; 0 if never
 
-	// Begun is the number of repeated deliveries that have begun the step but have not ended. The first delivery is not
-	// counted, but if it ends with an error, FirstEnded is set.
+	// Begun is the number of repeated deliveries that have begun the step but have not ended. Begun does not include the
+	// first delivery. If the first delivery has ended with an error, FirstEnded is true.
 	Begun      int
 	FirstEnded bool
 

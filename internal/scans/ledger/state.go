@@ -16,8 +16,8 @@ import (
 const emptyTries = 5
 
 // Finish ends the scan if it is running and no step is pending, and reports whether this call ended it. A scan with
-// failed rows, or with missing rows in the ledger, ends as failed. Otherwise, the function seal decides how it ends.
-// Several processes may call Finish. After an error, the scan is still running.
+// failed rows, or with missing rows in the ledger, ends as failed. For any other scan, the function seal decides how
+// the scan ends. Several processes may call Finish. After an error, the scan is still running.
 func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func(Listed) (Ending, error)) (bool, error) {
 	idle, err := l.nothingPending(ctx, id)
 	if err != nil || idle.State != Running || idle.Members > 0 { // a group has no steps

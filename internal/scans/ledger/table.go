@@ -89,8 +89,8 @@ func because(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// overtaken reports whether a conditional write failed because the row had already changed. Another process changed the
-// row, or the first try of this write did.
+// overtaken reports whether a conditional write failed because the row had already changed. Either another process or
+// the first try of this write changed the row.
 func overtaken(err error) bool {
 	return storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied")
 }

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// heartbeatKept is the age at which a heartbeat is removed. The heartbeat's process is dead or holds no step.
+	// heartbeatKept is the age at which a heartbeat is removed. If a heartbeat is so old, its process is dead or holds no
+	// step.
 	heartbeatKept = 10 * time.Minute
 	// resends is the maximum number of concurrent resends.
 	resends = 32

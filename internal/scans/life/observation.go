@@ -17,8 +17,8 @@ const (
 	// ObservationPause is the time between two observations. In this time, each living process writes a heartbeat. One
 	// observation is not enough, because a process may have begun a step after its last heartbeat.
 	ObservationPause = 2 * ledger.HeartbeatTime
-	// maxObservations is the maximum number of observations in a run of Maintain. A third observation is for steps
-	// whose messages may not have been sent before the first observation.
+	// maxObservations is the maximum number of observations in a run of Maintain. At the first observation, a new step's
+	// message may not have been sent yet. For such steps, the second and the third observation are compared.
 	maxObservations = 3
 	// observationKept is the maximum age at which the next run of Maintain uses a stored observation.
 	observationKept = 2 * time.Minute
@@ -107,8 +107,8 @@ func newFront(messages []storage.Message) front {
 
 // mayHave reports whether the step's message may be visible in the queue, among the peeked messages or behind them. A
 // queue's messages are nearly in the order in which they became visible. So if one of the peeked messages was put into
-// the queue much later than the step's message, the step's message is not behind the peeked messages. If the step has
-// failed, its message became visible some time after the failure was recorded.
+// the queue much later than the step's message, the step's message is not behind the peeked messages. After a failed
+// delivery, the step's message becomes visible again, at most Redelivery after the failure was recorded.
 func (f front) mayHave(p ledger.Pending) bool {
 	margin := ObservationPause
 	if p.Begun > 0 || p.FirstEnded {

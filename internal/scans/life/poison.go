@@ -21,9 +21,9 @@ const (
 	poisonHidden = 10 * time.Minute
 )
 
-// drainPoison deletes the app's messages in the poison queues. The host moves a message there after the message's last
-// delivery. If the step of a deleted message is still pending, the step counts as lost, and Maintain sends a new
-// message.
+// drainPoison deletes the app's messages in the poison queues. After the last delivery of a message, the host moves
+// the message to a poison queue. If the step of a deleted message is still pending, the step counts as lost, and
+// Maintain sends a new message.
 func (u *Upkeep) drainPoison(ctx context.Context) error {
 	var errs error
 	for _, q := range u.poison {

@@ -76,8 +76,9 @@ func (deleteStep) slots() int64 { return 0 }
 
 func (deleteStep) overtaken(context.Context, *ledger.Ledger, *stepResult) error { return nil }
 
-// do deletes the rows that a step has read. If another invocation read the rows, their pages are read again. Rows that
-// are missing from these pages count as deleted, because an earlier delivery may have deleted them before it died.
+// do deletes the rows that a step has read. If this invocation did not read the rows itself, do reads their pages
+// again. Rows that are then missing count as deleted, because an earlier delivery may have deleted them before it
+// died.
 func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out stepResult, err error) {
 	done, w := &out.done, written{Writing: o.Writes()}
 	read, rows, noted := readResult{pages: s.Delete.Pages}, s.Delete.Rows, int64(0)

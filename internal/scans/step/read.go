@@ -57,11 +57,11 @@ type reading struct {
 }
 
 // read runs the message's step, and then its children if the scan allows an invocation more queries. With the adaptive
-// strategy, as many children as possible run concurrently. If a range was divided at a bad key, a child may have no
-// rows. Such a child costs one query if it runs here, but a message and a step if it is sent as a message. With other
-// strategies, only the first child runs. This child continues where the read rows end, so rows of one partition on two
-// pages are written together. Exports, comparisons and deletes also run only the first child: an export's file must
-// have no gaps, and a delete's pages must fit into one message.
+// strategy, as many children as possible run concurrently. A range may have been divided at a bad key, so some of the
+// children may have no rows. A child without rows costs one query if it runs here, but a message and a step if it is
+// sent as a message. With other strategies, only the first child runs. This child continues where the read rows end,
+// so rows of one partition on two pages are written together. Exports, comparisons and deletes also run only the first
+// child: an export's file must have no gaps, and a delete's pages must fit into one message.
 func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (readResult, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.Strategy

@@ -194,7 +194,7 @@ func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *sca
 		return p, pending, err
 	}
 	if p.Deaths() >= scans.MaxDeliveries {
-		return p, true, scans.Fatal(life.DiedOver(m.ID)) // another run would kill a process again
+		return p, true, scans.Fatal(life.DiedOver(m.ID)) // this delivery would probably also kill its process
 	}
 	// If several deliveries run concurrently, only one of them is recorded.
 	_, err = l.Begin(ctx, m.Scan, p)

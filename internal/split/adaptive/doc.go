@@ -30,7 +30,7 @@
 // about the rest.
 //
 // A script may have thousands of letters. So if keys contain characters beyond ASCII, the strand assumes unknown letters between the last key and the
-// end. Their weight is half the weight of all known letters.
+// end. All unknown letters together weigh half as much as all known letters.
 //
 // The piece after a cut in a blind level may be empty, and the piece before the cut never learns this. So after such a cut, a strand and its pieces
 // expect fewer keys in blind levels until they find keys there.
@@ -71,7 +71,7 @@
 // victim's blind levels falls. If a piece has read n pages since one of its thieves last found rows, the piece is
 // expected to have at least n unread pages.
 //
-// The victim's end moves to the cut immediately. Rows after the end belong to the thief, even if the page that the victim is reading contains them.
+// The victim's end moves to the cut immediately. The victim may be reading a page with rows beyond its new end. These rows belong to the thief.
 // Therefore every row belongs to exactly one piece at any moment. A thief that finds nothing has proved that its part is empty.
 //
 // # Decided once

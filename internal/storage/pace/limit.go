@@ -39,8 +39,8 @@ func (l *Limit) Use(n float64, now time.Time) {
 	l.budget -= n
 }
 
-// untilFree returns the time until the budget is 1, but at least a millisecond. After a shorter wait, the
-// caller's request or row would make the budget negative.
+// untilFree returns the time until the budget is 1, but at least a millisecond. If the caller waited less, its
+// request or row would make the budget negative.
 func (l *Limit) untilFree() time.Duration {
 	return max(time.Millisecond, time.Duration((1-l.budget)/l.rate*float64(time.Second)))
 }

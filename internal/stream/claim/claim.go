@@ -99,8 +99,8 @@ type Claims struct {
 
 // Claim is the claim of a request.
 type Claim struct {
-	// Known is true if the claim existed. Either an earlier try has made the claim, or this try has made it and the
-	// answer was lost.
+	// Known is true if the claim already existed: either an earlier try had made it, or this try repeated the insertion
+	// because the first answer was lost.
 	Known  bool
 	Made   time.Time // when the claim was made, by the service's clock
 	Answer string    // the answer that a try has recorded, or ""

@@ -22,8 +22,8 @@
 // A stream that is too busy for one partition can have several shards, each a partition. Writers spread the stream's
 // events over the shards, and readers merge the shards. The stream's row stores the greatest number of shards that any
 // writer's settings ever had. Readers ignore their own settings. They use the stored number, and cache it for up to
-// [knownTime]. A writer uses shards beyond the first only when the stream's row is older than [knownTime]. So every
-// reader knows a shard before the shard contains events.
+// [knownTime]. Until the stream's row is older than [knownTime], a writer uses only the first shard. So every reader
+// knows a shard before the shard contains events.
 //
 // # Appending is idempotent
 //
@@ -43,11 +43,11 @@
 // record more of them. A later call returns the others. At 1,000 events per second, a follower that calls once per
 // second with top=1000 reads 1.3 rows per event.
 //
-// Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call queries only ids
-// that are at most a minute older than the last call. An append that takes longer than 50 s fails, and writers correct
-// the times in their ids by the Date of the service's answers. So a follower misses only events that are written more
-// than a minute after the time in their ids. A request that hangs in the network may write such an event, and so may
-// another program.
+// Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call limits its
+// query to ids that are at most a minute older than the previous call. An append that takes longer than 50 s fails,
+// and writers correct the times in their ids by the Date of the service's answers. So a follower misses only events
+// that are written more than a minute after the time in their ids. A request that hangs in the network may write such
+// an event, and so may another program.
 //
 // A [Feed] follows other logs in the same way. Rows of such a log may be written more than a minute after the time in their
 // keys; see [Feed.Oldest].

@@ -76,7 +76,7 @@ type position struct {
 }
 
 // group describes adjacent rows that the follower has received. If several rows have the group's newest Timestamp, the
-// follower may lack those with the newest ids. sum adds up the hashes of the received rows' ids.
+// follower may have received only those with the oldest ids. sum is the sum of the hashes of the received rows' ids.
 type group struct {
 	from, to ticks // Timestamps of its oldest and its newest row
 	sum      uint64

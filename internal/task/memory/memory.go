@@ -23,8 +23,8 @@ const (
 )
 
 // Limit sets the garbage collector's limit and percentage, unless the environment sets them. Files that are loaded into
-// memory, such as a checkpoint, raise the limit. Otherwise the collector would run constantly. Missing files do not
-// count.
+// memory, such as a checkpoint, raise the limit, because with too low a limit the collector would run constantly.
+// Missing files do not count.
 func Limit(files ...string) {
 	bytes := int64(limit)
 	for _, path := range files {
