@@ -81,7 +81,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 	}
 	switch {
 	case err != nil:
-		return config.CatalogSettings{}, job.Hint(usageError(err), "the flags --table, --index-keys, --row-key and --wal replace the settings TABLE_CATALOG_…")
+		return config.CatalogSettings{}, job.Hint(usageError(err), "correct the setting, or the flag that replaces it: --table, --index-keys, --row-key or --wal")
 	case f.name != "":
 		return config.CatalogSettings{}, usagef("--catalog %s: the setting TABLESWEEP_CATALOGS contains no catalog of this name", f.name)
 	}

@@ -62,7 +62,7 @@ type catalogMigrateOptions struct {
 }
 
 func (o *catalogMigrateOptions) options() []option {
-	return slices.Concat(o.catalogFlags.options(), o.yesFlag.options(), o.lister.options("rows and entries that stay as they were"), []option{
+	return slices.Concat(o.catalogFlags.options(), o.yesFlag.options(), o.lister.options("rows and log entries that were not moved"), []option{
 		{"dry-run", perRun, &o.dryRun, nil, "make no changes; show the planned changes"},
 	})
 }

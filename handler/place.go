@@ -156,7 +156,7 @@ func (p *pairFlags) namesBoth(table bool) error {
 	if !inAccount || !p.fromConnection.given() || p.toConnection.orElse(&p.connection).given() {
 		return nil
 	}
-	return job.Hint(usagef("--from-connection is given, but --to-connection is missing"), "--connection sets both connections; the default of both is "+storage.HostConnection)
+	return job.Hint(usagef("--from-connection is given, but --to-connection is missing"), "name the destination's connection, such as --to-connection "+storage.HostConnection+"; to use one connection for both places, name it with --connection")
 }
 
 // besideAccounts returns conflicts between the flags for connections and the places. A connection is only for a place in an account.
@@ -276,7 +276,7 @@ func (f *rowFlags) options() []option {
 		{"before", fixed, &f.Bounds.Before, nil, "only partition keys less than this"},
 		{"filter", fixed, &f.Filter, nil, "OData filter, such as \"Size gt 10 and Color eq 'red'\""},
 		{"workers", perRun, &f.Workers, sweep.DefaultWorkers, "maximum number of concurrent requests"},
-		{"max-rows-per-second", free, &f.MaxRows, nil, "maximum number of rows to read per second, and to write per second"},
+		{"max-rows-per-second", free, &f.MaxRows, nil, "read at most this many rows per second, and write at most this many"},
 		{"max-requests-per-second", free, &f.MaxRequests, nil, "maximum number of requests per second, including retries"},
 	}
 }

@@ -71,7 +71,7 @@ func (o *scanOptions) run(r *call) error {
 		o.Select = []string{}
 	}
 	if o.dryRun && !o.mapFlags.given() {
-		return usagef("--dry-run shows the results of --map, --rename and --drop; give one of these flags")
+		return usagef("--dry-run shows how --map, --rename or --drop changes rows, so it needs one of these three flags")
 	}
 	for name, fits := range map[string]bool{"delimiter": o.format == "csv", "types": false} {
 		if r.text(name) != "" && !fits {

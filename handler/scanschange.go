@@ -64,7 +64,7 @@ func (f *appFlags) refused(prefix string, err error) error {
 // send sends a request to the app, and returns the id in its answer. Without an answer, or with a status of 500 or above, the error gets the hint.
 func (f *appFlags) send(r *call, method, path string, body []byte, hint string) (string, error) {
 	if f.connection.given() || f.table != "" || f.patience != storage.DefaultPatience {
-		return "", usagef("--url replaces --connection, --state-table and --patience; leave them out")
+		return "", usagef("--url cannot be combined with --connection, --state-table or --patience")
 	}
 	site := health.Site{URL: f.url, Key: environment().Get(keySetting), Web: http.DefaultClient}
 	host, err := site.Host()
@@ -147,7 +147,7 @@ func (o *scansStartOptions) run(r *call) error {
 	id, err := e.RequestCheckedStart(r.ctx, request)
 	if err != nil {
 		if err = o.refused("start a scan", err); id != "" && !errors.As(err, new(job.Hinted)) {
-			err = job.Hint(err, `the app may still start the scan; "tablesweep scans show `+string(id)+`" shows the scan if the app starts it`)
+			err = job.Hint(err, `the app may still start the scan; to see whether the scan exists, run "tablesweep scans show `+string(id)+`"`)
 		}
 		return err
 	}
@@ -212,7 +212,7 @@ type scansRetryOptions struct {
 }
 
 func (o *scansRetryOptions) options() []option {
-	return append(o.appFlags.options(), option{"failed", perRun, &o.failed, nil, "retry the failed rows as well"})
+	return append(o.appFlags.options(), option{"failed", perRun, &o.failed, nil, "also retry the rows that failed"})
 }
 
 func (o *scansRetryOptions) run(r *call) error {

@@ -166,7 +166,7 @@ func TestScansAreStartedCanceledAndRetried(t *testing.T) {
 	if _, errText := u.change(exitFailed, "cancel", noScan); strings.Contains(errText, "WRONGkey") {
 		t.Error(errText)
 	}
-	u.fails(exitUsage, "--url replaces --connection", "cancel", noScan, "--connection", "AzureWebJobsStorage")
+	u.fails(exitUsage, "--url cannot be combined with --connection", "cancel", noScan, "--connection", "AzureWebJobsStorage")
 	for _, address := range []string{"http://example.org", "https://example.org?code=SECRETkey", "example.org"} {
 		u.where = []string{"--url", address}
 		if _, errText := u.change(exitUsage, "cancel", noScan); !strings.Contains(errText, "--url must be of the form https://APP.azurewebsites.net, without a key") || strings.Contains(errText, "SECRETkey") {

@@ -247,7 +247,7 @@ func (o *syncOptions) checkEqual(plan job.SyncPlan, done job.SyncResult) error {
 	case o.program != "" && o.Filter != "":
 		return job.Hint(job.ErrDifferent, "--filter applies to the source's rows before --map, and to the destination's rows as they are; the map must not change the properties that the filter compares")
 	case plan.Leave > 0:
-		return job.Hint(job.ErrDifferent, "some rows count as extra, because --filter leaves out the source's rows with the same keys; sync without --filter")
+		return job.Hint(job.ErrDifferent, "some rows of the destination count as extra, because the source's rows with the same keys do not match --filter; sync without --filter")
 	}
 	return job.Hint(job.ErrDifferent, "another program is writing to the source or the destination; run the command again")
 }

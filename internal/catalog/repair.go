@@ -64,7 +64,7 @@ func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Rec
 		case x.Slot.State == wal.Tombstone:
 			return problem.Conflictf("", "the row %q in the partition %q is a tombstone, so the record was deleted", x.At.Row, x.At.Partition)
 		case store.HashOf(store.ContentOf(x.Row)) != store.HashOf(r), err != nil, of.Hash() != w.Identity:
-			return problem.Conflictf("", "the row %q in the partition %q has the same index and sort values, but other contents", x.At.Row, x.At.Partition)
+			return problem.Conflictf("", "the row %q in the partition %q has the index and sort values of the record, but other contents", x.At.Row, x.At.Partition)
 		}
 	}
 	w, _ = wal.Insertion(before, w, "", mt.Clock())

@@ -67,7 +67,7 @@ func BadCheckpoint(err error) error {
 	case errors.Is(err, journal.ErrLocked):
 		return Hint(refusal, "wait until it has ended, or stop it")
 	case errors.Is(err, fs.ErrNotExist):
-		return Hint(refusal, "a finished command removes its checkpoint")
+		return Hint(refusal, "a finished command removes its checkpoint; check the name, or start a new command")
 	case errors.Is(err, journal.ErrDamaged):
 		return Hint(refusal, "restore a copy of the file, or start over with a new --checkpoint; starting over does not harm rows that are done, but enqueue sends their messages again")
 	}

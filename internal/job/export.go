@@ -84,7 +84,7 @@ func (p Place) journal() string {
 }
 
 func placeTaken(err error) error {
-	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete")
+	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; to continue an incomplete export, use --resume")
 }
 
 // eachRow calls add with the rows that follow the key in the argument last, or with all rows if last is nil. fileBytes, if set, returns how many

@@ -243,7 +243,7 @@ func (j *Job) openFailed(ctx context.Context, durable bool) (list *rowlist.Write
 	case path == "":
 		return nil, nil
 	case path == j.options.List:
-		return nil, Refuse("", "--failed and --rows name the same file; give --failed another file, for the rows that fail again")
+		return nil, Refuse("", "--failed and --rows name the same file; choose another file with --failed, for the rows that fail again")
 	case j.options.Resumed:
 		list, err = rowlist.Continue(ctx, path, durable)
 	default:
@@ -251,7 +251,7 @@ func (j *Job) openFailed(ctx context.Context, durable bool) (list *rowlist.Write
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return nil, Hint(Refuse("failed", ": %w", err), "--resume continues this file; remove the file to start over, or name another file")
+		return nil, Hint(Refuse("failed", ": %w", err), "to continue the earlier command, use --resume; to start over, remove the file or name another file")
 	case errors.Is(err, rowlist.ErrNoList):
 		return nil, Hint(Refuse("failed", ": %w", err), "the file's last line was not written by this program; name another file")
 	case err != nil:

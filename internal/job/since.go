@@ -260,7 +260,7 @@ func (s *sinceState) parse(about sinceCopy) error {
 		return fmt.Errorf("%s was not written by --state; name another file", s.file.Path())
 	}
 	if *job.Since != about {
-		return Hint(fmt.Errorf("%s contains the state of another copy: %v, not %v", s.file.Path(), job.Since, about), "give each copy its own file")
+		return Hint(fmt.Errorf("%s contains the state of another copy: %v, not %v", s.file.Path(), job.Since, about), "each copy needs its own file, so name another file with --state")
 	}
 	return journal.Events(s.file, func(last success) error {
 		s.was = last

@@ -290,7 +290,7 @@ func (e *Export) readPage(ctx context.Context, from pageSource, at position) (ro
 func (e *Export) decode(encoded []byte, at position) (rows []storage.Row, bytes int, err error) {
 	f := &e.files[at.file]
 	if shortHash(encoded) != f.Pages[at.page].Hash {
-		return nil, 0, errors.New("this page has changed since it was written: its hash differs")
+		return nil, 0, fmt.Errorf("this page has changed since it was written: its hash differs from the hash in %s", FilesName)
 	}
 	text, err := e.codec.decode(encoded)
 	if err == nil {

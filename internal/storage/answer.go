@@ -256,7 +256,7 @@ func readChangeset(contentType string, body []byte, kinds []OpKind) (*part, erro
 		switch status := statusOf(answer); {
 		case status == http.StatusNoContent || status == http.StatusCreated:
 			if i < n && kinds[i] != Delete && !hasETag(answer) {
-				return nil, errors.New("an operation has no etag")
+				return nil, errors.New("the answer to an operation has no ETag")
 			}
 		case status >= http.StatusBadRequest && len(changes) == 1:
 			failed, err := readPart(answer)
@@ -330,7 +330,7 @@ func readPart(answer []byte) (*part, error) {
 		return nil, err
 	}
 	if codeOf(resp.Header, body) == "" {
-		return nil, errors.New("the failed operation has no error code")
+		return nil, errors.New("the answer to the failed operation has no error code")
 	}
 	return &part{index: failedIndex(body), status: resp.StatusCode, header: resp.Header, body: body}, nil
 }

@@ -38,7 +38,7 @@ func (c Connection) signers(transport policy.Transporter) (tables, others policy
 	case c.key != "":
 		key, err := base64.StdEncoding.DecodeString(c.key)
 		if err != nil {
-			return nil, nil, fmt.Errorf("decode the account's key: %w", err)
+			return nil, nil, fmt.Errorf("the account's key is not base64: %w", err)
 		}
 		return keySigner{"SharedKeyLite", c.account, key, liteText}, keySigner{"SharedKey", c.account, key, fullText}, nil
 	}

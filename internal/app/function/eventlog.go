@@ -47,7 +47,7 @@ func streamOf(r *http.Request, given url.Values) (string, error) {
 	case stream == "":
 		return given.Get("stream"), nil
 	case given.Has("stream"):
-		return "", problem.Invalidf("stream", "is in the path and in the query; give it once")
+		return "", problem.Invalidf("stream", "is in the path and in the query; name the stream only once")
 	case strings.ContainsAny(stream, `%/\`):
 		return "", problem.Invalidf("stream", `must not contain %%, / or \ if it is in the path, because a host may change these characters; send the escaped name in the query instead: /api/log?stream=ESCAPED`)
 	}
@@ -196,7 +196,7 @@ func (s streams) follow(stream string, given url.Values, top int, w http.Respons
 func checkAfter(given url.Values) error {
 	for _, other := range []string{"since", "cursor"} {
 		if given.Has(other) {
-			return problem.Invalidf(other, `cannot be combined with "after", which reads in the other direction; remove one of the two`)
+			return problem.Invalidf(other, `cannot be combined with "after", which returns the oldest events first; remove one of the two`)
 		}
 	}
 	return nil

@@ -114,7 +114,7 @@ func (a App) hostJSON() Check {
 func mayWrite(ctx context.Context, name string, t *storage.Table) Check {
 	exists, err := t.MayWrite(ctx)
 	if err == nil && !exists {
-		return Check{name, Failed, "there is no table " + t.Name() + "; the app creates this table when it starts"}
+		return Check{name, Failed, "there is no table " + t.Name() + "; start the app, which creates this table"}
 	}
 	return NewCheck(name, t.Name()+" can be written", err)
 }

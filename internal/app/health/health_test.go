@@ -271,7 +271,7 @@ func TestDoctorReportsEachProblem(t *testing.T) {
 		{"noApp listens", health.Doctor{}, storage.Settings{storage.HostConnection: "AccountName=a;AccountKey=" + secret + ";TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a"}, "connection AzureWebJobsStorage", "refused", health.Failed},
 		{"not deployed", health.Doctor{}, nil, "app's storage", "not deployed: the account has neither the table tablesweep nor a queue", health.Warning},
 		{"never started: queues", health.Doctor{URL: noApp}, nil, "queue tablesweep-copy-rows", "the app creates its queues when it starts", health.Failed},
-		{"never started: table", health.Doctor{URL: noApp}, nil, "state table", "the app creates this table when it starts", health.Failed},
+		{"never started: table", health.Doctor{URL: noApp}, nil, "state table", "start the app, which creates this table", health.Failed},
 		{"never started: Maintain", health.Doctor{URL: noApp}, nil, "Maintain", "has never run", health.Warning},
 		{"catalog", health.Doctor{}, storage.Settings{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"}, "catalog People, log", "no table PeopleWAL", health.Failed},
 		{"another folder", health.Doctor{App: health.App{Root: fstest.MapFS{}}}, nil, "host.json", "in the app's folder", health.Unknown},

@@ -24,7 +24,7 @@ func (k Key) digits(raw string) (string, error) {
 		}
 	}
 	if b.Len() == 0 {
-		return "", problem.Invalidf(k.Field, "%q has no digits, but only digits count in this index key", raw)
+		return "", problem.Invalidf(k.Field, "%q has no digits, but this index key compares only digits", raw)
 	}
 	return b.String(), nil
 }

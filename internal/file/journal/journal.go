@@ -172,7 +172,7 @@ func decodeOpening(event json.RawMessage, h *opening) error {
 		return fmt.Errorf("has version %d, but this program knows only version %d", any.Version, version)
 	}
 	if err := decode(event, h); err != nil {
-		return fmt.Errorf("has an unknown form in line 1: %w", err)
+		return fmt.Errorf("begins with a line that this program does not understand: %w", err)
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func TestReadRefuses(t *testing.T) {
 		{"another file", []byte("PK\x03\x04\n"), "is not a file of this program"},
 		{"JSON lines", []byte(`{"version":1}` + "\n"), "is not a file of this program"},
 		{"a later version", chained(`{"disk":0,"event":{"version":2,"way":"other"}}`), "has version 2, but this program knows only version 1"},
-		{"an unknown member of the first line", chained(strings.Replace(head, `"lines"`, `"more":1,"lines"`, 1)), "has an unknown form in line 1"},
+		{"an unknown member of the first line", chained(strings.Replace(head, `"lines"`, `"more":1,"lines"`, 1)), "begins with a line that this program does not understand"},
 		{"an unknown member of a line", chained(head, strings.Replace(one, `"event"`, `"more":1,"event"`, 1)), "line 2: "},
 		{"an unknown member of an event", chained(head, strings.Replace(one, `"n"`, `"m"`, 1)), "line 2: "},
 		{"another spelling", chained(head, strings.Replace(one, `"n"`, `"N"`, 1)), "line 2: "},

@@ -145,7 +145,7 @@ func (r Record) checkUnchanged(o Option) error {
 	case keep == PerRun || keep == Free || keep == EachRun || keep == AnyFile || slices.Contains(r.Again, o.Name): // [Record.CheckPlaces] checks that connections are unchanged
 	case kept && keep == File || !kept && keep == Added:
 	case !kept:
-		return fmt.Errorf("--%s cannot be added, because the checkpoint was made without it; leave it out", o.Name)
+		return fmt.Errorf("--%[1]s cannot be added, because the checkpoint was made without it; resume without --%[1]s", o.Name)
 	case o.Value != was:
 		return fmt.Errorf("--%s was %q when the checkpoint was made, and must not change; leave it out", o.Name, was)
 	}

@@ -219,7 +219,7 @@ func (p *parser) typed(prefix string) (Value, error) {
 			return Value{Type: Binary, Text: string(b)}, nil
 		}
 	default:
-		return Value{}, fmt.Errorf("unknown literal type %s; use datetime, guid, X or binary", prefix)
+		return Value{}, fmt.Errorf("unknown literal type %q; use \"datetime\", \"guid\", \"X\" or \"binary\"", prefix)
 	}
 	return Value{}, fmt.Errorf("%q is not a %s", text, prefix)
 }

@@ -170,7 +170,7 @@ type Done struct {
 var ErrNotFound = errors.New("no such scan")
 
 // ErrLeftOut means that the scan exists, and its group has left out the scan's table.
-var ErrLeftOut = errors.New("the scan's group has left out the table of this scan")
+var ErrLeftOut = errors.New("the scan's table is gone, so the group continues without this table")
 
 // ErrScanLost means that a scan's own row is gone, although rows of its steps exist.
 var ErrScanLost = errors.New("the scan's own row is missing from the state table, because somebody has deleted the row; start a new scan")

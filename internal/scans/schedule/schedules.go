@@ -405,7 +405,7 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	case r.runs():
 		return problem.Conflictf("name", "its last scan, %s, is still running", r.Last.ID)
 	case r.Last != nil && !r.Last.Occurrence.Before(minute), s.cron.Next(minute.Add(-time.Second)).Before(minute.Add(time.Minute)):
-		return problem.Conflictf("name", "the schedule already has an occurrence at %s, and a second occurrence in this minute would have the same %s; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
+		return problem.Conflictf("name", "the schedule already has an occurrence at %s, and two occurrences in one minute would get the same %s; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
 	}
 	return nil
 }

@@ -297,7 +297,7 @@ func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan led
 	if err != nil {
 		return err
 	}
-	wait := problem.Stalef("", "the scan's limits do not allow the step yet; when they do, the app sends a new message for the step")
+	wait := problem.Stalef("", "the scan's limits do not allow the step yet; the app will send a new message for the step as soon as the limits allow the step")
 	if p.After.Sub(now) > scans.SlotEarly {
 		return wait
 	}

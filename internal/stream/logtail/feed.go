@@ -92,7 +92,7 @@ func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 // tooFar replaces errBehind by an error for the caller. Other errors are unchanged.
 func tooFar(err error) error {
 	if errors.Is(err, errBehind) {
-		return problem.Conflictf("after", "%v; read only the newest, for example with since=1h, and then continue with after=%s", errBehind, Now)
+		return problem.Conflictf("after", `%v; read only the newest events or changes, for example with "since=1h", and then continue with "after=%s"`, errBehind, Now)
 	}
 	return err
 }
