@@ -76,8 +76,8 @@ func (deleteStep) slots() int64 { return 0 }
 
 func (deleteStep) overtaken(context.Context, *ledger.Ledger, *stepResult) error { return nil }
 
-// do deletes the rows that a step has read. If this invocation did not read the rows itself, do reads their pages
-// again. Rows that are then missing count as deleted, because an earlier delivery may have deleted them before it
+// do deletes the rows that a step has read. If another invocation read the rows, this invocation reads their pages
+// again. Rows that are missing then count as deleted, because an earlier delivery may have deleted them before it
 // died.
 func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out stepResult, err error) {
 	done, w := &out.done, written{Writing: o.Writes()}
