@@ -162,8 +162,8 @@ type selection struct {
 
 func (s *selection) options() []option {
 	return []option{
-		{"row-from", perRun, &s.rowFrom, nil, "only records whose sort value equals this or comes after it"},
-		{"row-to", perRun, &s.rowTo, nil, "only records whose sort value comes before this, equals it or starts with it"},
+		{"row-from", perRun, &s.rowFrom, nil, "only records with this sort value or a later one"},
+		{"row-to", perRun, &s.rowTo, nil, "only records with this sort value or an earlier one, or with a sort value that starts with it"},
 	}
 }
 
@@ -171,7 +171,7 @@ func (s *selection) options() []option {
 func (s *selection) query(args []string) (catalog.Lookup, error) {
 	q, err := s.readQuery(args)
 	if err == nil && (len(args) == 0 || len(q.Or) > 0) {
-		err = usagef("give an index key and its value, such as eid=F314, and each key only once")
+		err = usagef("give at least one index key with its value, such as eid=F314; no key may be given twice")
 	}
 	return q, err
 }

@@ -87,7 +87,7 @@ func (o *importOptions) run(r *call) error {
 		case exitCode(err) == exitUsage:
 			return err
 		case err != nil && record.Journal == nil:
-			return job.Hint(err, "run the command again; records that the catalog already has stay unchanged")
+			return job.Hint(err, "run the command again; records that are already imported stay unchanged")
 		}
 		if err != nil {
 			return r.withResumeHint(err)

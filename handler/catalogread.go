@@ -135,7 +135,7 @@ type catalogChangesOptions struct {
 
 func (o *catalogChangesOptions) options() []option {
 	return slices.Concat(o.catalogFlags.options(), o.page.options("changes"), []option{
-		{"since", perRun, &o.since, nil, "only changes newer than this: a time, a date, or how long ago, such as 2h"},
+		{"since", perRun, &o.since, nil, "only changes after this moment: a time, a date, or a duration before now such as 2h"},
 	})
 }
 

@@ -90,7 +90,7 @@ func hintFor(err error) string {
 	case storage.HasCode(err, "AuthenticationFailed", "InvalidAuthenticationInfo"):
 		return "check the account's key, or the SAS and its expiry; a wrong clock on this machine has the same effect"
 	case storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure"):
-		return "reading needs the role Storage Table Data Reader, writing needs Storage Table Data Contributor, and a SAS needs the same permissions; the account's firewall may also be refusing this machine"
+		return "an identity needs the role Storage Table Data Reader to read, and Storage Table Data Contributor to write; a SAS must permit the same operations; the account's firewall may also be refusing this machine"
 	case refusedHere(err):
 		return "is the emulator running? tablesweep emulator starts one"
 	case errors.As(err, &dns):

@@ -100,7 +100,7 @@ func TestExportUnderWayIsRefused(t *testing.T) {
 	proof.Must(t, err)
 	defer lock.Close()
 	output, err := user(t.Context(), nil, "export", "--from", "source", "--to", dir, "--from-connection", connection)
-	if exitCode(err) != exitUsage || strings.Contains(err.Error(), "--resume") || !strings.Contains(hintFor(err), "wait until it has ended") {
+	if exitCode(err) != exitUsage || strings.Contains(err.Error(), "--resume") || !strings.Contains(hintFor(err), "wait until the other process has ended") {
 		t.Errorf("got error %v, hint %q, output:\n%s", err, hintFor(err), output)
 	}
 }

@@ -126,7 +126,7 @@ func storageSettings(text string, environ []string) (map[string]string, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("--storage %s: the environment has no setting of this name; give %s, a connection, or a setting's name", text, embedded)
+		return nil, fmt.Errorf("--storage %s: the environment has no setting of this name; --storage must be %q, a connection, or the name of a setting", text, embedded)
 	}
 	return found, nil
 }

@@ -63,7 +63,7 @@ const usualTop = 50
 func (o *logTailOptions) options() []option {
 	return append(o.logFlags.options("print each event as JSON with its id and time"), []option{
 		{"top", perRun, &o.top, nil, fmt.Sprintf("maximum number of events (default %d; with --since, all of them)", usualTop)},
-		{"since", perRun, &o.since, nil, "only events newer than this: a time, a date, how long ago, or an id"},
+		{"since", perRun, &o.since, nil, "only events after this moment or event: a time, a date, a duration before now such as 15m, or an event's id"},
 		{"follow", perRun, &o.follow, nil, "continue with new events as they are appended"},
 	}...)
 }

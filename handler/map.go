@@ -57,7 +57,7 @@ const previewed = 20
 
 func (f *mapFlags) options() []option {
 	return []option{
-		{"map", fixed, programValue{&f.program}, nil, "jq program, or @FILE with a program, that turns each row into rows"},
+		{"map", fixed, programValue{&f.program}, nil, "jq program that replaces each row by zero, one or several rows; @FILE reads the program from FILE"},
 		{"rename", fixed, &f.rename, nil, "properties to rename before --map, as OLD=NEW,…"},
 		{"drop", fixed, &f.drop, nil, "properties to remove before --map"},
 	}

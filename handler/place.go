@@ -91,7 +91,7 @@ func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connecti
 		switch {
 		case own == known:
 		case in.given():
-			return nil, usagef("--%s %s has a SAS or is in another account than --%s; leave --%[3]s out", flag, at.path, in.flag)
+			return nil, usagef("--%s %s has a SAS or names another account, so --%s does not apply; leave --%[3]s out", flag, at.path, in.flag)
 		default:
 			name = ""
 		}
@@ -212,7 +212,7 @@ func mayChange(r *call, flag string, to *storage.Table) error {
 		is, err = ledger.IsLedger(r.ctx, to)
 	}
 	if is {
-		return job.Hint(usagef("--%s: an app keeps its scans in table %s, so no command changes the table's rows", flag, to.Name()), "name another table")
+		return job.Hint(usagef("--%s: an app keeps its scans in table %s, so commands refuse to change this table", flag, to.Name()), "name another table")
 	}
 	return err
 }

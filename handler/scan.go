@@ -62,7 +62,7 @@ func scanCommand() *cobra.Command {
 
 func (o *scanOptions) run(r *call) error {
 	if o.stats != "" && o.stats != statsTotal && o.stats != statsQueries {
-		return usagef("--stats is %q; write --stats, or --stats=%s", o.stats, statsQueries)
+		return usagef("--stats is %q; write --stats without a value, or --stats=%s", o.stats, statsQueries)
 	}
 	if o.keysOnly && o.Select != nil {
 		return usagef("--keys-only and --select cannot be combined")

@@ -105,7 +105,7 @@ func (o *scansListOptions) options() []option {
 		{"action", perRun, &o.Action, nil, "only scans with this action: copy, count, keys, enqueue, delete or verify"},
 		{"table", perRun, &o.ListQuery.Table, nil, "only scans from or to this table"},
 		{"name", perRun, &o.Name, nil, "only scans whose name contains this text, ignoring case"},
-		{"since", perRun, &o.since, nil, "only scans that started after this: a time, a date, or how long ago, such as 24h"},
+		{"since", perRun, &o.since, nil, "only scans that started after this moment: a time, a date, or a duration before now such as 24h"},
 	}...)
 }
 

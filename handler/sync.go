@@ -245,7 +245,7 @@ func (o *syncOptions) checkEqual(plan job.SyncPlan, done job.SyncResult) error {
 	case done.Extra > 0 && !o.deleteExtra:
 		return job.Hint(job.ErrDifferent, "--delete-extra deletes the rows that only the destination has")
 	case o.program != "" && o.Filter != "":
-		return job.Hint(job.ErrDifferent, "--filter applies to the source's rows before --map, and to the destination's rows as they are; the map must not change the properties that the filter compares")
+		return job.Hint(job.ErrDifferent, "the map must not change a property that --filter compares, because the source's rows are filtered before the map, but the destination's rows already contain the map's changes")
 	case plan.Leave > 0:
 		return job.Hint(job.ErrDifferent, "some rows of the destination count as extra, because the source's rows with the same keys do not match --filter; sync without --filter")
 	}

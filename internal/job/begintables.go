@@ -205,7 +205,7 @@ func (t *Tables) checkTables(ctx context.Context, names []string) error {
 	for _, name := range names {
 		low := strings.ToLower(name)
 		if other, alike := known[low]; alike && t.To != nil && t.To.Account != nil {
-			return Refuse("", "%v: %s and %s would become the same table, because the service ignores case; import one of them with a command of its own, under another name", t.Choice, other, name)
+			return Refuse("", "%v: %s and %s would become the same table, because the service ignores case; to import one of the two under another name, use a separate command", t.Choice, other, name)
 		}
 		known[low] = name
 		for _, file := range []string{t.checkpointOf(name), pathIn(t.Failed, name, failedExt)} {

@@ -65,7 +65,7 @@ func BadCheckpoint(err error) error {
 	refusal := Refuse("", "checkpoint %w", err)
 	switch {
 	case errors.Is(err, journal.ErrLocked):
-		return Hint(refusal, "wait until it has ended, or stop it")
+		return Hint(refusal, "wait until the other process has ended, or stop that process")
 	case errors.Is(err, fs.ErrNotExist):
 		return Hint(refusal, "a finished command removes its checkpoint; check the name, or start a new command")
 	case errors.Is(err, journal.ErrDamaged):
@@ -79,5 +79,5 @@ func blobHint(err error) error {
 	if !storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure") || storage.Expired(err) {
 		return err
 	}
-	return Hint(err, "reading needs the role Storage Blob Data Reader, writing needs Storage Blob Data Contributor, and a SAS needs the same permissions; the account's firewall may also be refusing this machine")
+	return Hint(err, "an identity needs the role Storage Blob Data Reader to read, and Storage Blob Data Contributor to write; a SAS must permit the same operations; the account's firewall may also be refusing this machine")
 }

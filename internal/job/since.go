@@ -143,7 +143,7 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 		case err == nil:
 			why = "contains none of the copied rows"
 		}
-		err = Refuse("since", " last: --state %s records earlier copies to %s, but this table %s; leave --since out to copy all rows again, or name another file with --state", o.State, to.Address(), why)
+		err = Refuse("since", " last: --state %s records that earlier copies wrote to %s, but this table %s; leave --since out to copy all rows again, or name another file with --state", o.State, to.Address(), why)
 		return Hint(err, "--since copies only changed rows, so the destination would lack the other rows")
 	}
 }
@@ -246,7 +246,7 @@ func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err er
 	err = Refuse("state", ": %w", err)
 	switch {
 	case errors.Is(err, journal.ErrLocked):
-		err = Hint(err, "wait until it has ended, or stop it")
+		err = Hint(err, "wait until the other process has ended, or stop that process")
 	case errors.Is(err, journal.ErrDamaged):
 		err = Hint(err, "to copy all rows once, remove the file; to copy only newer rows, set --since to a time")
 	}
@@ -260,7 +260,7 @@ func (s *sinceState) parse(about sinceCopy) error {
 		return fmt.Errorf("%s was not written by --state; name another file", s.file.Path())
 	}
 	if *job.Since != about {
-		return Hint(fmt.Errorf("%s contains the state of another copy: %v, not %v", s.file.Path(), job.Since, about), "each copy needs its own file, so name another file with --state")
+		return Hint(fmt.Errorf("%s contains the state of another copy (%v), not of this copy (%v)", s.file.Path(), job.Since, about), "each copy needs its own file, so name another file with --state")
 	}
 	return journal.Events(s.file, func(last success) error {
 		s.was = last

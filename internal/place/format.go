@@ -138,7 +138,7 @@ func (p *PageMark) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if len(pair) != 2 || p.Bytes < 1 || p.Bytes > maxPage || len(p.Hash) != hashDigits {
-		return fmt.Errorf("the description of a page is %.80s; it must contain the page's length (at most %d bytes) and hash", text, maxPage)
+		return fmt.Errorf("a page is described by %.80s instead of its length (at most %d bytes) and its hash", text, maxPage)
 	}
 	return nil
 }

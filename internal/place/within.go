@@ -69,7 +69,7 @@ func exportInside(ctx context.Context, o Objects) (string, error) {
 func CheckOutside(ctx context.Context, to Objects) error {
 	name, err := EnclosingExport(ctx, to)
 	if err == nil && name != "" {
-		err = fmt.Errorf("%w: it lies within the export that contains %s", ErrTaken, name)
+		err = fmt.Errorf("%w: it lies within another export; %s belongs to that export", ErrTaken, name)
 	}
 	return err
 }

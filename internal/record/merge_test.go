@@ -50,7 +50,7 @@ func TestMerge(t *testing.T) {
 	}
 	for patch, want := range map[string]string{
 		``: "JSON object", `[]`: "JSON object", `{"a":`: "not valid JSON", `{"a":1,"a":2}`: "twice", "{\"a\":\"\xff\"}": "UTF-8",
-		`{"t":"yesterday","t@odata.type":"Edm.DateTime"}`: "must be a time", `{"x@odata.type":"Edm.Guid"}`: "no such field", `{"":1}`: "name of a field is empty",
+		`{"t":"yesterday","t@odata.type":"Edm.DateTime"}`: "must be a time", `{"x@odata.type":"Edm.Guid"}`: "that field is missing", `{"":1}`: "name of a field is empty",
 		`{"a":"` + strings.Repeat("x", 40<<10) + `"}`: "divide the value",
 	} {
 		r, err := record.Parse([]byte(`{"a":1,"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`))

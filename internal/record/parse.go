@@ -165,7 +165,7 @@ func annotations(members []member) (map[string]storage.Type, error) {
 	}
 	for _, of := range slices.Sorted(maps.Keys(types)) {
 		if !given[of] && len(errs) < maxErrors {
-			errs = append(errs, problem.Invalidf(of+typeSuffix, "contains the type of the field %q, but there is no such field; add the field, or choose a name that does not end with %s", of, typeSuffix))
+			errs = append(errs, problem.Invalidf(of+typeSuffix, "contains the type of the field %q, but that field is missing; add the missing field, or rename this field so that its name does not end with %s", of, typeSuffix))
 		}
 	}
 	return types, errors.Join(errs...)

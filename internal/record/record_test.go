@@ -175,7 +175,7 @@ func TestRefusals(t *testing.T) {
 		{"double too large", `{"a":1e309}`, problem.Invalid, "a", "range"},
 		{"double too small", `{"a":1e-400}`, problem.Invalid, "a", "digits"},
 		{"double too long", `{"a":123456789012345678.0}`, problem.Invalid, "a", "1.2345678901234568e+17"},
-		{"annotation alone", `{"a@odata.type":"Edm.Guid"}`, problem.Invalid, "a@odata.type", "no such field"},
+		{"annotation alone", `{"a@odata.type":"Edm.Guid"}`, problem.Invalid, "a@odata.type", "that field is missing"},
 		{"unknown type", `{"a@odata.type":"Edm.Byte","a":1}`, problem.Invalid, "a@odata.type", "one of"},
 		{"type is not a string", `{"a@odata.type":1,"a":1}`, problem.Invalid, "a@odata.type", "one of"},
 		{"typed object", `{"a@odata.type":"Edm.String","a":{}}`, problem.Invalid, "a", "leave the type out"},

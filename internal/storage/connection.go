@@ -230,7 +230,7 @@ func parseFields(s string) (map[string]string, error) {
 	case given && !strings.EqualFold(use, "true"):
 		return nil, errors.New("the connection string's UseDevelopmentStorage must be true, or be left out")
 	case given && len(fields) > 1:
-		return nil, fmt.Errorf("%s is already a complete connection string for an emulator on this machine; remove it, or remove all other parts", developmentConnection)
+		return nil, fmt.Errorf("%s is already a complete connection string for an emulator on this machine; remove this part, or remove all other parts", developmentConnection)
 	}
 	return fields, nil
 }

@@ -263,7 +263,7 @@ func TestDoctorReportsEachProblem(t *testing.T) {
 		{"wrong key", health.Doctor{}, storage.Settings{storage.HostConnection: wrongKey}, "connection AzureWebJobsStorage", "403 AuthenticationFailed", health.Failed},
 		{"wrong key, and the change to make", health.Doctor{}, storage.Settings{storage.HostConnection: wrongKey}, "connection AzureWebJobsStorage", "; its key is not valid for the account", health.Failed},
 		{"behind a firewall", health.Doctor{}, storage.Settings{storage.HostConnection: behind}, "connection AzureWebJobsStorage", "; the cause may be the account's firewall, or the permissions of its key", health.Failed},
-		{"wrong clock", health.Doctor{}, storage.Settings{storage.HostConnection: off}, "clock", "behind the storage's; the storage refuses signed requests", health.Failed},
+		{"wrong clock", health.Doctor{}, storage.Settings{storage.HostConnection: off}, "clock", "behind the storage's; set this machine's clock, because the storage refuses signed requests", health.Failed},
 		{"refused for its clock, elsewhere", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": off}, "connection BACKUP", "; this machine's clock is 1h0m", health.Failed},
 		{"wrong key of another account", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": wrongKey}, "connection BACKUP", "403 AuthenticationFailed", health.Failed},
 		{"another account that is unavailable", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": "AccountName=a;AccountKey=" + secret + ";TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a"}, "connection BACKUP", "steps that need this account have to wait: ", health.Warning},

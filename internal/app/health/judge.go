@@ -42,7 +42,7 @@ func judgeClock(lead time.Duration) Check {
 	detail := fmt.Sprintf("%v %s the storage's", lead.Round(time.Second), how)
 	switch {
 	case lead >= clockLimit:
-		return Check{"clock", Failed, detail + "; the storage refuses signed requests if the difference is 15 minutes or more: set this machine's clock"}
+		return Check{"clock", Failed, detail + "; set this machine's clock, because the storage refuses signed requests if the difference is 15 minutes or more"}
 	case lead >= clockSlack:
 		return Check{"clock", Warning, detail + "; set this machine's clock"}
 	}
@@ -74,7 +74,7 @@ func judgeHeartbeats(heartbeats []ledger.Heartbeat) Check {
 		}
 	}
 	if len(problems) == 0 {
-		return Check{"steps", OK, "no step is known to be waiting for a connection or for memory"}
+		return Check{"steps", OK, "no process reports that a step waits for a connection or for memory"}
 	}
 	return Check{"steps", Warning, oneLine(strings.Join(slices.Sorted(maps.Values(problems)), "; "))}
 }

@@ -155,7 +155,7 @@ func (s Schema) checkKeys() error {
 			errs = append(errs, fmt.Errorf("index key %q cannot be used in queries, because callers send the function key in a parameter of this name; rename the field", k.Field))
 		}
 		if s.Rank(k.Field) < i {
-			errs = append(errs, fmt.Errorf("index key %q is named twice; upper and lower case make no difference", k.Field))
+			errs = append(errs, fmt.Errorf("index key %q is named twice (case is ignored)", k.Field))
 		}
 	}
 	return errors.Join(errs...)

@@ -124,7 +124,7 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	if info, err := im.failed.Stat(); err != nil {
 		return err
 	} else if info.Size() < im.done.FailedBytes {
-		return problem.Invalidf("", "%s is missing, or shorter than before; restore this file, and always move it together with the imported file", im.failed.Name())
+		return problem.Invalidf("", "%s is missing, or shorter than before; restore this file. If you moved the imported file, also move this file to the same directory", im.failed.Name())
 	}
 	if err := im.failed.Truncate(im.done.FailedBytes); err != nil { // removes failed rows that this run imports again
 		return err

@@ -147,7 +147,7 @@ func (r Record) checkUnchanged(o Option) error {
 	case !kept:
 		return fmt.Errorf("--%[1]s cannot be added, because the checkpoint was made without it; resume without --%[1]s", o.Name)
 	case o.Value != was:
-		return fmt.Errorf("--%s was %q when the checkpoint was made, and must not change; leave it out", o.Name, was)
+		return fmt.Errorf("--%[1]s was %[2]q when the checkpoint was made; to continue with this value, leave --%[1]s out", o.Name, was)
 	}
 	return nil
 }

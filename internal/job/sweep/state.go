@@ -33,9 +33,9 @@ func (b *sweepState) open(listed bool) (after *key.Key, resumed bool, err error)
 	}
 	switch {
 	case c.listed && !listed:
-		return nil, true, errors.New("the checkpoint was made with a list of rows, but this command has no list")
+		return nil, true, errors.New("the checkpoint was made with --rows, but this command has no --rows")
 	case listed && !c.listed:
-		return nil, true, errors.New("the checkpoint was made without a list of rows, but this command has a list")
+		return nil, true, errors.New("the checkpoint was made without --rows, but this command has --rows")
 	}
 	b.frontier, b.totals = c.frontier, c.totals
 	b.differences.add(c.found)

@@ -19,7 +19,7 @@ type Keep struct {
 func (k Keep) Check() error {
 	for _, n := range []int{k.Last, k.Daily, k.Weekly, k.Monthly} {
 		if n < 0 || n > mostKept {
-			return fmt.Errorf("its numbers must be from 0 to %d", mostKept)
+			return fmt.Errorf("each number must be from 0 to %d", mostKept)
 		}
 	}
 	if k == (Keep{}) {

@@ -143,7 +143,7 @@ func TestGroup(t *testing.T) {
 			}
 		}
 		again := back
-		if _, err := e.Start(t.Context(), again); problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "20 of 20 tables in the destination (Table00, Table01,") || !strings.Contains(err.Error(), "Table09 and 10 more)") {
+		if _, err := e.Start(t.Context(), again); problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "20 of 20 destination tables (Table00, Table01,") || !strings.Contains(err.Error(), "Table09 and 10 more)") {
 			t.Errorf("a copy that would write over rows: got error %v", err)
 		}
 		for _, named := range []func(*scans.Action){func(a *scans.Action) { a.Overwrite = true }, func(a *scans.Action) { a.Mode = action.Skip }} {

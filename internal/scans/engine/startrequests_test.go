@@ -250,7 +250,7 @@ func TestRefusedCommandRequest(t *testing.T) {
 		if s := w.runToEnd(first); s.State != ledger.Succeeded || s.Members.Succeeded != 2 {
 			t.Errorf("a copy into an empty account: got %+v, want it succeeded", s)
 		}
-		if _, err := w.observer.Status(t.Context(), requestStart()); problem.Of(err).Kind != problem.NotFound || !strings.Contains(err.Error(), "2 of 2 tables in the destination (") {
+		if _, err := w.observer.Status(t.Context(), requestStart()); problem.Of(err).Kind != problem.NotFound || !strings.Contains(err.Error(), "2 of 2 destination tables (") {
 			t.Errorf("a copy over rows: got error %v", err)
 		}
 		lost := r

@@ -255,7 +255,7 @@ func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.RunnableScan) erro
 		return scans.Refusal("action.destination", "the Table service refuses to read the tables of this account; check the connection and its permissions", err)
 	}
 	if full := storage.WithRows(there); full != nil {
-		return problem.Conflictf("action.overwrite", "must be true, because %d of %d tables in the destination (%s) have rows that the copy would overwrite; to keep these rows, use the mode \"skip\"", len(full), len(o.Tables), problem.Named(full, namedMembers))
+		return problem.Conflictf("action.overwrite", "must be true, because the copy would overwrite rows in %d of %d destination tables (%s); to keep these rows, use the mode \"skip\"", len(full), len(o.Tables), problem.Named(full, namedMembers))
 	}
 	return nil
 }

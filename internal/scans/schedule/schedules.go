@@ -64,7 +64,7 @@ func ParseSchedules(text string) ([]Schedule, error) {
 			exports = append(exports, s)
 		}
 		if id := calendar.ID(s.Name, time.Time{}); ids[id] != "" {
-			err = errors.Join(err, fmt.Errorf("has the same name as another schedule, or a name that is too similar (%s); choose another name", ids[id]))
+			err = errors.Join(err, fmt.Errorf("has the same name as the schedule %q, or a name that would give the same scan ids; choose another name", ids[id]))
 		} else {
 			ids[id] = s.Name
 		}
@@ -112,7 +112,7 @@ func (s *Schedule) parse() (err error) {
 	} else if s.request.Exports() && s.request.IsGroup() && strings.Contains(strings.TrimSuffix(strings.Trim(d.Prefix, "/"), "/"+tableMark), tableMark) {
 		errs = append(errs, errors.New("request: action.destination.prefix may contain "+tableMark+" only at its end, because the exports of all tables need one common prefix"))
 	} else if s.request.NeedsOverwrite() {
-		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence writes over the rows of the previous occurrence; to keep these rows, use the mode \"skip\""))
+		errs = append(errs, errors.New("request: action.overwrite must be true, because the copy at each occurrence replaces rows of the copy before it; to keep existing rows, use the mode \"skip\""))
 	}
 	if s.Keep != nil {
 		if err := s.Keep.Check(); err != nil {
@@ -403,7 +403,7 @@ func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (
 func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	switch {
 	case r.runs():
-		return problem.Conflictf("name", "its last scan, %s, is still running", r.Last.ID)
+		return problem.Conflictf("name", "the schedule's last scan, %s, is still running", r.Last.ID)
 	case r.Last != nil && !r.Last.Occurrence.Before(minute), s.cron.Next(minute.Add(-time.Second)).Before(minute.Add(time.Minute)):
 		return problem.Conflictf("name", "the schedule already has an occurrence at %s, and two occurrences in one minute would get the same %s; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
 	}

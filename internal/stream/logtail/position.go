@@ -140,7 +140,7 @@ func parsePosition(text string) (position, error) {
 	return p, nil
 }
 
-var errNoPosition = problem.Invalidf("after", `must be "now", a time such as 2026-02-03T04:05:06Z, a date, a duration before now such as 15m, an id, or the value of "next" in an answer`)
+var errNoPosition = problem.Invalidf("after", `must be "now", the value of "next" in an answer, an id, a date, a time such as 2026-02-03T04:05:06Z, or a duration such as 15m, which means 15 minutes ago`)
 
 // arrival is a row that was read, and the row's place. given is true if the follower has received the row.
 type arrival struct {
