@@ -168,8 +168,8 @@ type Record struct {
 	Err        error // the reason why the line is not a record
 }
 
-// Records reads CSV whose rows have no keys. Each call of next returns one row. The result first is the text before the rows, such as the line of
-// column names.
+// Records reads CSV whose rows have no keys. Each call of next returns one row. Records also returns, as first, the text
+// before the rows, such as the line of column names.
 func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error), err error) {
 	r := c.reader(from)
 	if err := r.readHeader(); err != nil {
@@ -384,8 +384,8 @@ func (r *csvReader) setNames(cells []string) error {
 	return nil
 }
 
-// columnName returns a column's name in Explorer's form. In the header, the name may have blanks around it, the letters of a key's name may have any case, and
-// a column of types may be called N@odata.type.
+// columnName returns a column's name in Explorer's form. In the header, the name may have blanks around it, the letters of
+// a key's name may have any case, and a column of types may be called N@odata.type.
 func (c CSV) columnName(text string) string {
 	name, types := strings.TrimSpace(text), ""
 	for _, end := range []string{"@odata.type", typeColumn} {

@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// window is a query of rows outside tables.
+// window is a query for rows that are in files, not in a table.
 type window struct {
 	storage.Query
 	filter *odata.Filter // nil for all rows

@@ -49,7 +49,7 @@ type exchange struct {
 	expect  int64       // as in request
 }
 
-// newRowExchange returns the exchange of a request for rows. The answers to this request use buffers of the given pool.
+// newRowExchange returns the exchange for a request that reads or writes rows. The answers to this request use buffers of the given pool.
 func newRowExchange(o RequestOptions, op operation, answers *bufferPool) *exchange {
 	x := newExchange(o, op)
 	x.buffer, x.answers = answers.get(), answers

@@ -163,7 +163,7 @@ func (x Copy) Ours(h *Head) bool {
 	return x.Slot.State == wal.HasRecord && x.Slot.Identity == h.Identity
 }
 
-// Logged returns the record of the head's last write. It uses a copy with the hash that the head contains. If no copy has this
+// Logged returns the record that the head's write has stored. It uses a copy with the hash that the head contains. If no copy has this
 // hash, Logged reads the head's entry.
 func (s *Store) Logged(ctx context.Context, h *Head, all []Copy) (r record.Record, found bool, err error) {
 	for _, x := range all {
@@ -191,8 +191,7 @@ func (s *Store) DeleteRow(ctx context.Context, row storage.Entity) error {
 	return s.Index.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: row.ETag, Row: storage.Row{Key: row.Key}})
 }
 
-// In the column PublishedOperation, each row of the published program (see package migrate) names the operation that wrote the
-// row.
+// PublishedOperation is a column of the rows that the published program (see package migrate) writes. It names the operation that wrote the row.
 const (
 	PublishedOperation = "operation"
 	PublishedInsert    = "insert"

@@ -98,9 +98,9 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	return errs
 }
 
-// continueFromLast compares the stored observation with the latest one. It resends the messages of the steps that are
-// lost according to both, and returns the other suspects. If the stored observation is at least ObservationPause old,
-// continueFromLast then stores the latest observation in its place.
+// continueFromLast compares the stored observation with the latest one. If both observations show that a suspect step is
+// lost, it resends the step's message. It returns the other suspects. If the stored observation is at least
+// ObservationPause old, continueFromLast then stores the latest observation in its place.
 func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, latest observation) ([]suspect, error) {
 	keep := latest.toStore(suspects)
 	if len(keep.Steps) == 0 {

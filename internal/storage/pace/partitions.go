@@ -60,7 +60,7 @@ func (p *Partitions) Started(key string, rows int, now time.Time) {
 	}
 }
 
-// Throttled records that a request with the given number of rows was throttled. It returns the pause before the
+// Throttled notes that the service has throttled a request with the given number of rows. It returns the pause before the
 // repetition. Different requests get different pauses, so that they are not all repeated at the same time. After a
 // partition's first throttling, Throttled returns 0 until the partition answers a request. Before this answer, the
 // service may have throttled because of the account's limit, not the partition's limit.
