@@ -124,9 +124,9 @@ func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, erro
 	return Written{outcomes[e.Kind], metaOf(e.Writes[len(e.Writes)-1]), e.Record}, nil
 }
 
-// removeAt is Remove with more arguments. The argument read is the identity's head, or nil if the head was not read. The function
-// slots returns the slots that were already read, or is nil. If the function check returns an error, the head's record is kept. If
-// done is true, the deletion is committed, even if err is not nil.
+// removeAt is Remove with more arguments. The argument read is the identity's head, or nil if the head was not read. The argument
+// slots is nil, or a function that returns the slots that were already read. If the function check returns an error, the head's
+// record is kept. If done is true, the deletion is committed, even if err is not nil.
 func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.FirstHash, identity index.IdentityHash, r record.Record, check func(*store.Head) error, slots func() knownSlots) (done bool, err error) {
 	w, err := st.write(ctx, claim.ID{}, func() (decision, error) {
 		h := read

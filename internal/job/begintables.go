@@ -199,7 +199,8 @@ func (t *Tables) find(ctx context.Context) error {
 	return t.checkTables(ctx, names)
 }
 
-// checkTables detects errors that the job of a single table cannot notice. For a comparison, it also adds the tables that only the destination has.
+// checkTables detects errors that the job of a single table cannot notice. For a comparison, checkTables also adds a result for each chosen
+// table that exists only in the destination, unless AllowExtra is set.
 func (t *Tables) checkTables(ctx context.Context, names []string) error {
 	known := map[string]string{}
 	for _, name := range names {

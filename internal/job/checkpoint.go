@@ -177,7 +177,8 @@ func (o Option) fromRecord(kept, home string) (value string, ok bool) {
 	return value, true
 }
 
-// leadsElsewhere reports whether a value is a connection or a URL, which may lead to any account. The name of a setting does not count.
+// leadsElsewhere reports whether a value is a connection or a URL, which may lead to any account. For the name of a setting, the result
+// is false.
 func (o Option) leadsElsewhere(value string) bool {
 	return o.Kind == AConnection && !IsSetting(value) || o.Kind == APlace && place.IsURL(value)
 }

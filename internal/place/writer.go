@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/file/journal"
 )
 
-// The errors of a place in which an export cannot begin or continue.
+// The errors for a place where an export cannot begin or continue.
 var (
 	ErrTaken    = errors.New("is taken")
 	ErrComplete = errors.New("is a complete export; nothing is left to do")
@@ -115,8 +115,8 @@ func (w *Writer) claimPlace(ctx context.Context) (err error) {
 	return err
 }
 
-// putClaim puts the claim. The argument begun is true if an earlier process has put the claim and begun the export. If this export yields to
-// another export, putClaim removes the journal.
+// putClaim puts the claim. The argument begun is true if an earlier process has put the claim and begun the export. If another export has
+// already claimed the place, putClaim removes this export's journal.
 func (w *Writer) putClaim(ctx context.Context, begun bool) error {
 	if begun || w.member {
 		return PutClaim(ctx, w.to, w.Claim)

@@ -28,7 +28,7 @@ type KeptRows struct {
 }
 
 // packFailed adds the failed rows to r, and returns the form in which r is stored. If the rows are too many or too
-// long, it adds only the first ones. The result kept is the number of added rows.
+// long, it adds only the first ones. The second result is the number of added rows.
 func packFailed(failed []action.Failure, r KeptRows) (packed []byte, kept int64) {
 	for most := maxFailedRows; len(failed) > 0; most /= 2 {
 		r.Rows, r.Failed = make([]FailedRow, 0, min(len(failed), most)), int64(len(failed))

@@ -32,7 +32,8 @@ func (o *RunnableScan) HintsName() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// HintsOf makes hints for a request from the ends of pages, and returns them packed, or nil if there are none.
+// HintsOf makes hints for a request from the ends of pages. It returns the packed hints, or nil if there are no
+// hints.
 func HintsOf(r Request, ends []scan.PageEnd) []byte {
 	hints := scan.NewHints(r.Range, ends, r.PageRows())
 	for len(hints.Keys) > 0 {
@@ -98,8 +99,8 @@ func (o *RunnableScan) Use(packed []byte) error {
 	return nil
 }
 
-// ownHints makes o use the hints that are stored with the scan. The scan's steps refer to these hints. So if the hints
-// have a newer version, the steps must not run here, and the error is [problem.Stale].
+// ownHints makes o use the hints that are stored with the scan. The scan's steps refer to these hints. So if a newer
+// version of the program stored the hints, the steps must not run in this process, and the error is [problem.Stale].
 func (ss *Scans) ownHints(ctx context.Context, id ledger.ScanID, o *RunnableScan) error {
 	packed, err := ss.Ledger.Hints(ctx, id)
 	if err != nil {

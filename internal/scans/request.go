@@ -71,8 +71,9 @@ type Action struct {
 	Queue       *QueueRef   `json:"queue,omitempty"`      // for enqueue; Start creates a missing queue
 	AllowExtra  bool        `json:"allowExtra,omitempty"` // verify ignores rows that only the destination has
 	Proof       bool        `json:"proof,omitempty"`      // verify checks an export by its hashes, and does not fail because of differences from the source
-	Message     string      `json:"message,omitempty"`    // enqueue's template, see [action.ParseTemplate]; the row as JSON if absent
-	// Map is a program that makes rows from each row, for copy and enqueue; see [rowmap]. Start sets its hash, MapHash.
+	Message     string      `json:"message,omitempty"`    // template of enqueue's messages, see [action.ParseTemplate]; if absent, a message is the row as JSON
+	// Map is a program that makes rows from each row, for copy and enqueue; see [rowmap]. Start sets MapHash to the
+	// hash of this program.
 	Map     string `json:"map,omitempty"`
 	MapHash string `json:"mapHash,omitempty"`
 }

@@ -44,7 +44,7 @@ func (s *Sizes) Top(limit int) int {
 	return s.rows.Limit(limit)
 }
 
-// Learn learns from a page, as [storage.Top.Learn] does. If a map makes rows larger, the larger size counts.
+// Learn records a page's size, as [storage.Top.Learn] does. If a map makes rows larger, the larger size counts.
 func (s *Sizes) Learn(requested, rows, bytes, answers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,10 +16,10 @@
 // # Rows as text
 //
 // A query returns each row as text, a [Row]. So copies, exports and comparisons of equal rows need not decode rows.
-// [Row.Entity] decodes a row into an [Entity], whose values are the JSON text that the service sent. row.go reads a
-// page in one pass if it has the form in which services write rows. The decoder in entity.go reads any other page. A
-// single row is written by a plain request, because a transaction of one row takes three times the processor time. Rows
-// with an empty key, or with a URL of more than 2 KB, are sent in transactions.
+// [Row.Entity] decodes a row into an [Entity], whose values are the JSON text that the service sent. If a page has the
+// form in which services write rows, row.go reads the page in one pass. The decoder in entity.go reads any other page.
+// A single row is written by a plain request, because a transaction of one row takes three times the processor time.
+// Rows with an empty key, or with a URL of more than 2 KB, are sent in transactions.
 //
 // # Answers
 //

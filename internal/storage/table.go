@@ -212,7 +212,7 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 			err = q.inOrder(p.Rows)
 		}
 		if errors.As(err, new(*unreadableRow)) || errors.Is(err, errUnsorted) && t.Cosmos() {
-			unreadable, err = err, nil // this error must not repeat the query, because the result would be the same
+			unreadable, err = err, nil // do not repeat the query, because the repeated query would have the same error
 		}
 		return err
 	}}, &pageBuffers)

@@ -73,8 +73,9 @@ func withoutPreflight(r *http.Request) bool {
 	return slices.Contains([]string{"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"}, mediaType(r))
 }
 
-// ofOtherSite reports whether a page of another site has made a browser send the request. GET, HEAD and preflights do
-// not count. Core Tools require no key, so without this check, any page that the developer opens could start scans.
+// ofOtherSite reports whether a page of another site has made a browser send the request. For GET, HEAD and
+// preflights, the result is false. Core Tools require no key, so without this check, any page that the developer
+// opens could start scans.
 func ofOtherSite(r *http.Request) bool {
 	as := *r
 	as.Host = cmp.Or(r.Header.Get("X-Forwarded-Host"), r.Host)

@@ -374,8 +374,8 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	writeBytes(w, r, status, "application/json", encode(v))
 }
 
-// writeProblemJSON writes an answer with v, which has the members of RFC 9457. It hides secrets, because callers may send a
-// secret instead of a name.
+// writeProblemJSON writes v as the answer's JSON. The caller has given v the members that RFC 9457 defines. It hides
+// secrets, because callers may send a secret instead of a name.
 func writeProblemJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	writeBytes(w, r, status, problemType, secret.HideJSON(encode(v)))
 }

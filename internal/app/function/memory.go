@@ -41,7 +41,7 @@ const (
 	memoryTime = 10 * time.Second
 
 	rowsMemory  = 4 << 20  // a call that reads rows reserves this memory if it is free; few calls need more
-	againMemory = 16 << 20 // the minimum for a call that is served again because rowsMemory was too small
+	againMemory = 16 << 20 // the minimum memory for a call that is served a second time because rowsMemory was too small
 	smallAnswer = 16 << 10 // the minimum memory that a call keeps while it answers
 
 	// A body needs up to twice its length, because its buffer grows while it arrives. In addition, events need memory for their transactions. Each

@@ -119,8 +119,8 @@ func Removal(head *Head) Write {
 	return w
 }
 
-// Replacement decides whether a new record with w's identity replaces the record of old, which is a live head. The argument
-// target is the head of w's identity, or nil. If w and old have the same identity, target is ignored.
+// Replacement decides whether a new record with w's identity replaces the record of the live head old. The argument target
+// is the head of w's identity, or nil. If w and old have the same identity, target is ignored.
 func Replacement(old, target *Head, w Write, content ContentHash, now time.Time) ([]Write, Verdict) {
 	if old.Identity == w.Identity {
 		if old.Content == content {
@@ -198,7 +198,7 @@ type VersionClaim struct {
 // Superseded returns true for each row that is outdated: another row has a newer write of the same record.
 func Superseded(rows []VersionClaim) []bool {
 	// The map newest contains the newest version of each identity, and the map lines contains the newest version of each lineage.
-	// The map left contains the last version of each identity that a record has left.
+	// If a record has moved from one identity to another, the map left contains the record's last version under the old identity.
 	newest, lines, left := map[index.IdentityHash]int64{}, map[FormerIdentity]int64{}, map[index.IdentityHash]int64{}
 	for _, r := range rows {
 		newest[r.Identity] = max(newest[r.Identity], r.Version)

@@ -1,6 +1,6 @@
 // Package loopback recognizes the names of this machine, and requests that come from web pages of other sites. By DNS
-// rebinding, a web page can make its own host name resolve to this machine. But the page's host name is never localhost
-// or a loopback address.
+// rebinding, a web page can make its own host name resolve to this machine. But this name is never localhost or a
+// loopback address.
 package loopback
 
 import (

@@ -104,8 +104,8 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 
 // queriesOf estimates how many queries the work makes for the counted rows, and for each further row. The count makes more queries than the work:
 // its workers only read, so they take ranges from each other sooner. Therefore queriesOf multiplies the number of full pages by spare. If there is a
-// filter, pages are less full. If there is a list or a strategy, the work makes as many queries as the count. In both cases, queriesOf uses the
-// count's number of queries.
+// filter, pages are less full, so queriesOf uses the count's number of queries instead. It also uses this number if there is a list or a strategy,
+// because then the work makes as many queries as the count.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	if !s.Steal || s.Filter != "" || s.Keys != nil {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))

@@ -22,7 +22,7 @@ type Counts struct {
 
 	QueuePut      int64 `json:"queuePut"`
 	QueueGet      int64 `json:"queueGet"`
-	QueueMessages int64 `json:"queueMessages"` // messages in the answers to gets
+	QueueMessages int64 `json:"queueMessages"` // messages in the answers to Get Messages
 	QueuePeek     int64 `json:"queuePeek"`
 	QueueUpdate   int64 `json:"queueUpdate"`
 	QueueDelete   int64 `json:"queueDelete"`

@@ -384,7 +384,8 @@ func (b *budget) checkText(v any, limit int, action string) {
 }
 
 // countSearch counts a search as at least perSearch instructions. A long text counts as more instructions, because gojq
-// reads the text again for each match. The number of searches is also counted, because gojq keeps each regular expression.
+// reads the text again for each match. countSearch also counts the searches, because gojq keeps the regular expression of
+// each search in memory.
 func (b *budget) countSearch(v any) {
 	b.checkText(v, maxSearched, "searches by a regular expression in")
 	text, _ := v.(string)

@@ -264,8 +264,8 @@ func equalValues(a, b any) bool {
 	return false
 }
 
-// sameNumber reports whether two numbers are exactly equal. It does not compare floating point numbers, because the conversion
-// to floating point could round whole numbers.
+// sameNumber reports whether two numbers are exactly equal. It does not convert whole numbers to floating point, because the
+// conversion could round them.
 func sameNumber(a, b any) bool {
 	f, isFloat := a.(float64)
 	g, isFloatToo := b.(float64)

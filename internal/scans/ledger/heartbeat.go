@@ -126,8 +126,8 @@ const (
 	maxObservedHeartbeats = 2000
 )
 
-// Observation lists the pending steps that may be lost, as Maintain saw them at one time. Another process's Maintain
-// may continue from it.
+// Observation lists the pending steps that may be lost, as Maintain saw them at one time. Maintain in another process
+// may continue from this observation.
 type Observation struct {
 	At         time.Time            `json:"-"`     // when the observation ended, by the service's clock; zero means no observation
 	Steps      map[StepID]time.Time `json:"steps"` // when the row of each step that may be lost was last written

@@ -96,8 +96,8 @@ func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	return scans.Refusal("source", "the Table service refuses to read it; check the connection and its permissions", err)
 }
 
-// probeOther checks whether the second place of a comparison can be read. It records an export's hash in the request,
-// so that every step reads the same export.
+// probeOther checks whether the second place of a comparison can be read. If this place is an export, probeOther
+// records the export's hash in the request, so that every step reads the same export.
 func probeOther(ctx context.Context, o *scans.RunnableScan) error {
 	const field = "action.destination"
 	if x, ok := o.Other.(*scans.Export); ok {

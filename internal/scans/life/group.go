@@ -86,7 +86,8 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 	}
 }
 
-// groupLost is the error of a group whose row is missing. A running group then fails. An ended group cannot be retried.
+// groupLost is the error of a group whose row is missing. With this error, a running group fails, and an ended group
+// cannot be retried.
 const groupLost = "the state table lacks the group's row, which names the tables; somebody has deleted the row. Start a new scan"
 
 func (l *Life) endLost(ctx context.Context, id ledger.ScanID) error {

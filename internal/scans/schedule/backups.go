@@ -231,10 +231,10 @@ func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, recorded *Pr
 	return p, err
 }
 
-// removeBackup deletes blobs of a backup. The argument left points to the maximum number of blobs, and is reduced by
-// the number of deleted blobs. A permanent error is recorded in the backup's row. After the schedule's next success,
-// the deletion is tried again. If another process changes the row first, removeBackup leaves the deletion to that
-// process.
+// removeBackup deletes blobs of a backup. *left is the approximate number of blobs that may still be deleted.
+// removeBackup reduces it by the number of deleted blobs. A permanent error is recorded in the backup's row. After
+// the schedule's next success, the deletion is tried again. If another process changes the row first, removeBackup
+// leaves the deletion to that process.
 func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) error {
 	for {
 		_, to, err := sd.scans.Blobs("place", b.Place)

@@ -19,7 +19,8 @@ type pendingRange struct {
 	state      string   // as shown
 }
 
-// pendingRangesOf returns the ranges of the pages that a pending step will delete, or the range that it will read.
+// pendingRangesOf returns a pending step's ranges. If the step will delete rows, these are the ranges of the pages to
+// delete. Otherwise, the result is the one range that the step will read.
 func pendingRangesOf(m scans.Message) (ranges []pendingRange) {
 	if m.Delete == nil {
 		return []pendingRange{rangeToRead(m)}

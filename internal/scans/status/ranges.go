@@ -222,7 +222,7 @@ func atMost(limit int, ranges []KeyRange) []KeyRange {
 	return ranges
 }
 
-// joined merges a range into the previous range if mustJoin returns true for it. The argument last is the previous
+// joined merges each range for which mustJoin returns true into the previous range. The argument last is the previous
 // range, which may already be merged.
 func joined(ranges []KeyRange, mustJoin func(i int, last KeyRange) bool) []KeyRange {
 	merged := []KeyRange{ranges[0]}

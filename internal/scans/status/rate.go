@@ -62,9 +62,9 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 	return p
 }
 
-// worked sums up the work of a period. The argument since is the period's length, and now is its end. If an interval
-// began before the period, only a share of its work counts: the interval's time in the period, divided by its whole
-// time. Time before the attempt's beginning (the argument began) or after now is not part of an interval.
+// worked sums up the work of the period that ends at now and has the length since. If an interval began before the
+// period, only a share of its work counts: the interval's time in the period, divided by its whole time. Time before
+// the attempt's beginning (the argument began) or after now is not part of an interval.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)
@@ -112,8 +112,8 @@ func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
 }
 
 // secondsLeft estimates a scan's remaining time. The arguments are the number of read rows, the number of pages that
-// these rows fill, and the work ahead. The result is nil if hints do not cover the work ahead, if little is done, or if
-// the rate is unsteady.
+// these rows fill, and the work ahead. The result is nil if hints do not cover the work ahead, if the scan has done
+// little, or if the rate is unsteady.
 func (p rates) secondsLeft(rows int64, pages float64, ahead scan.Outlook) *float64 {
 	share, ok := ahead.Progress(pages)
 	switch {

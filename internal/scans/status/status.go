@@ -127,7 +127,7 @@ func New(of *scans.Scans) *Reader {
 }
 
 // Status returns a scan's status. It makes at most three requests, unless folding is late. For a canceled or failed
-// scan, one more request checks whether a retry is requested.
+// scan, Status makes one more request, to find out whether somebody has requested a retry.
 func (rd *Reader) Status(ctx context.Context, id ledger.ScanID) (Status, error) {
 	s, err := rd.status(ctx, id, func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
 	if errors.Is(err, ledger.ErrNotFound) {

@@ -125,8 +125,8 @@ func (s *Piece) cut(cuts []key.Key) Theft {
 	return t
 }
 
-// add adds a new piece that begins at a key. The piece inherits the levels of the victim's trail down to the first
-// character in which this key differs from the last key that the victim has read.
+// add appends a thief to the theft. The thief begins at a key, and inherits the levels of the victim's trail down to
+// the first character in which this key differs from the last key that the victim has read.
 func (t *Theft) add(from key.Key) {
 	if n := len(t.Thieves); n > 0 {
 		t.Thieves[n-1].End = &from

@@ -48,7 +48,7 @@ const (
 	deviations     = 3           // an excess of refusals counts as chance up to this number of standard deviations
 	crowded        = 0.3         // a greater share of refusals lowers the limit without a trial
 	fallen         = 0.4         // the old load was too high if the trial reduces the share of refusals by at least this fraction
-	spared         = 0.75        // the old load was also too high if the trial gets more than this fraction of the old answers per second
+	spared         = 0.75        // the old load was also too high if half the load gets more than this fraction of the earlier answers per second
 	enoughRefusals = 10          // a trial is so long that it has about this number of refusals if their share stays the same
 	high           = 0.05        // a greater share of refusals becomes the floor (see the package comment) only after a second trial
 )

@@ -8,9 +8,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// After calls take with each event after a position in a stream; see [Feed.After]. The position may also be an id or a time, as in
-// [EventQuery.Since]. The events come in the order of their ids, oldest first. A follower gets every event that is written within a minute of the
-// time in the event's id. The Rows of the result are empty, because the function take has received the events.
+// After calls the function take with each event that follows a position in a stream; see [Feed.After]. The position may also be an id or a time,
+// as in [EventQuery.Since]. The events come in the order of their ids, oldest first. A follower gets every event that is written within a minute
+// of the time in the event's id. The Rows of the result are empty, because the function take has received the events.
 func (s *Streams) After(ctx context.Context, stream, after string, top int, take func(Event)) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return Next{}, err

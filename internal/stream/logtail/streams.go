@@ -20,8 +20,8 @@ import (
 const (
 	// MaxTop is the maximum number of events that [Streams.Read] returns.
 	MaxTop = storage.PageRows
-	// window is the maximum time between the time in an event's key and the moment when the event becomes readable. Followers
-	// miss events that become readable later.
+	// window is the maximum time between the time in an event's key and the moment when the event becomes readable. If an
+	// event takes longer to become readable, followers miss it.
 	window = time.Minute
 	// appendTime is the maximum duration of an append. A longer append fails, because followers could miss its events.
 	appendTime = window - 10*time.Second
