@@ -137,7 +137,8 @@ func (f *accountFlags) openAccount(r *call, at *connection) (*storage.Account, e
 	return a, err
 }
 
-// parseConnection parses a flag's connection. name is the setting's name, or "" if the flag names no setting.
+// parseConnection parses a flag's connection. If the flag names a setting, name is the setting's name; otherwise, name
+// is "".
 func parseConnection(flag, connection string) (c storage.Connection, name string, err error) {
 	if !job.IsSetting(connection) {
 		c, err = storage.ParseConnection(connection)

@@ -44,8 +44,9 @@ func (p *page) check() error {
 	return nil
 }
 
-// print prints a page. With --json, it prints one object with up to three members: the items (the argument name is this member's name), "meta" with the
-// records' ids and ETags, and "cursor". Without --json, it prints one item per line, and the cursor on stderr. If the items are not records, meta is nil.
+// print prints a page. With --json, it prints one object with the items, the records' ids and ETags (the member "meta"), and the cursor (the member
+// "cursor"). The argument name is the name of the items' member. Without --json, it prints one item per line, and the cursor on stderr. If the items are
+// not records, meta is nil.
 func (p *page) print(r *call, name string, items []any, meta []catalog.Meta, cursor string) error {
 	out := lines.JSON(r.Out)
 	if p.json {

@@ -243,7 +243,8 @@ func (f *csvFlags) records(r *call, path string) (place.CSV, error) {
 // forRows returns the form of CSV files with rows of a table.
 func (f *csvFlags) forRows() (*place.CSV, error) { return f.form(isProperty) }
 
-// form returns the form of CSV that the flags choose, with columns whose names satisfy isName.
+// form returns the form of CSV that the flags choose. If isName returns false for a name in --types, form returns an
+// error.
 func (f *csvFlags) form(isName func(string) bool) (*place.CSV, error) {
 	d := strings.ReplaceAll(f.delimiter, `\t`, "\t")
 	if err := place.CheckDelimiter(d); err != nil {

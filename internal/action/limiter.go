@@ -18,7 +18,7 @@ type Limiter struct {
 	queues     map[string]*queue
 }
 
-// PartitionName returns the name of a table's partition for a [Limiter].
+// PartitionName returns the name by which a [Limiter] distinguishes a table's partition from all others.
 func PartitionName(t *storage.Table, partition string) string { return t.Address() + "/" + partition }
 
 // queue holds the requests that wait for a partition.

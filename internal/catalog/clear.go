@@ -120,9 +120,9 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 	return all, g.Wait()
 }
 
-// settle deletes the tombstones that are no longer needed. It returns an operation that deletes a note, unless a tombstone of
-// the note must wait. A note may name, in its column Later, the RowKey of a second note that is due a day later. Once the index
-// rows are deleted, another operation changes the second note, so that it lists only the head.
+// settle deletes the tombstones that are no longer needed. For each note, it returns an operation that deletes the note, unless
+// one of the note's tombstones must wait. A note may name, in its column Later, the RowKey of a second note that is due a day
+// later. Once the index rows are deleted, another operation changes the second note, so that it lists only the head.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // an element is nil if a tombstone must wait, or after an error
 	var g task.Group

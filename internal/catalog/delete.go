@@ -60,8 +60,8 @@ func (d Deleted) Summary() string {
 // Delete has deleted a record, it ends early when deleteTime is over, or when memory for the next records is missing. If Delete
 // ends early, the result's More is true. After an error, [Deleted.Summary] describes the deletions so far, and a retry deletes
 // the remaining records. If the argument on contains a condition, the query must find only one record. If the query has an ID,
-// that record must exist. The query's Top and Cursor must not be set. If the function noted is not nil, Delete calls it after
-// each deletion, with the number of records deleted so far.
+// a record with this ID must exist. The query's Top and Cursor must not be set. If the function noted is not nil, Delete calls
+// it after each deletion, with the number of records deleted so far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
 // finds, even records that are written while it runs. But if it has deleted a record and the record is then written again,

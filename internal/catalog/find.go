@@ -73,8 +73,8 @@ type answer struct {
 //
 // A matching record has the same RowKey under each index key of the query. Therefore search reads a page under every key
 // concurrently, and uses the first page that has enough matches. If no page has enough matches, search continues with the key
-// whose page ends at the greatest RowKey, because its value is probably the rarest of the values. A cursor is a RowKey, so it
-// is valid under every key. Between two pages, a record may move to rows already read. Therefore search follows tombstones; see
+// whose page ends at the greatest RowKey, because this key's value is probably the rarest. A cursor is a RowKey, so it is valid
+// under every key. Between two pages, a record may move to rows already read. Therefore search follows tombstones; see
 // trail.follow.
 func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
 	p, err := newPlan(rd.Schema, q)

@@ -25,7 +25,7 @@ func claimsIn(log *storage.Table) claim.Claims {
 	return claim.Claims{Table: log, Partition: store.ClaimsPartition}
 }
 
-// onceOf returns the id of a write with the given Idempotency-Key. The argument parts describes the write.
+// onceOf returns the id of a write with the given Idempotency-Key. The values in parts describe the write.
 func onceOf(key string, parts ...any) claim.ID {
 	if key == "" {
 		return claim.ID{} // parts may contain values that are refused later, so do not encode them

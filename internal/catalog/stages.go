@@ -41,7 +41,8 @@ type decision struct {
 	record  record.Record // the written record or, for a deletion, the deleted record
 	updates []headUpdate
 	more    []storage.Op // further operations of the same transaction
-	// If same is not nil, the last write of this head already has the intended result. Only that last write is completed.
+	// If same is not nil, it is a head whose last write already has the intended result. Then only this last write is
+	// completed.
 	same  *store.Head
 	slots func() knownSlots // returns the slots that were already read; may be nil
 }
@@ -279,8 +280,8 @@ type applied struct {
 }
 
 // apply writes the index rows of an entry's writes, in all partitions concurrently. If some partitions fail, it still writes
-// the others, and returns one of the errors. The argument known contains slots that were already read, by partition. For
-// several writes, known must be empty.
+// the others, and returns one of the errors. The argument known contains slots that were already read, by partition. If
+// there are several writes, known must be empty.
 func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, known knownSlots) (applied, error) {
 	partitions := map[index.PartitionKey][]wal.Write{}
 	for _, w := range writes {

@@ -34,7 +34,7 @@ type Choice struct {
 	Patterns []string // patterns of names, for [path.Match]
 }
 
-// Many reports whether the choice is for many tables.
+// Many is true if the choice is for many tables.
 func (c Choice) Many() bool { return c.All || c.Patterns != nil }
 
 // String returns the choice as options of the command line.

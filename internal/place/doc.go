@@ -16,9 +16,9 @@
 // NAME is ORDER-HASH.EXT. ORDER is six digits or a step's id, and HASH is the first 16 hex digits of the content's SHA-256. An object is never
 // replaced.
 //
-// A data file is a sequence of pages. A page has at most 1,000 rows and, unless a single row is larger, 4 MiB of JSON lines. A page is the unit of
-// encoding: a zstd frame, a gzip member or plain text. files.jsonl contains the length and the hash of each page, and the manifest contains the hash
-// of files.jsonl. So a reader can check each page before it uses the page's rows, and reads only the pages that it needs.
+// A data file is a sequence of pages. A page has at most 1,000 rows and, unless a single row is larger, 4 MiB of JSON lines. Each page is encoded
+// separately: as a zstd frame, as a gzip member or as plain text. files.jsonl contains the length and the hash of each page, and the manifest
+// contains the hash of files.jsonl. So a reader can check each page before it uses the page's rows, and reads only the pages that it needs.
 //
 // A complete export answers queries like a table ([Export.Read]). A token is FILE/PAGE/ROW: the index of the next row's file, the index of its page
 // in this file, and its index on this page. The command writes exports with [Writer]. Until all files are written, the Writer keeps the lines of

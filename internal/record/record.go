@@ -14,7 +14,7 @@
 //	"f@odata.type": "Edm.Guid"     none: the type of field f
 //
 // An annotation, such as "f@odata.type", names one of the service's types. In a record's JSON, a field has an annotation only
-// if its value does not show the type. If [Parse] reads a record's JSON, it returns the same record.
+// if its value does not show the type. From a record's JSON, [Parse] makes the same record again.
 //
 // A field may have any name. Names that are legal for properties are not changed. Other names are escaped (see name.go), and
 // then start with tsw_x_ or tsw_j_. Other packages add columns whose names start with [OwnPrefix], but not with tsw_x_ or

@@ -54,8 +54,8 @@ func (ss *Scans) CheckTable(field string, t *storage.Table) error {
 	return nil
 }
 
-// HostsTable describes a table that holds the state of this app or of a Functions host, and returns "" for any other
-// table. Groups leave out the tables that HostsTable describes.
+// HostsTable returns a description of the table if it holds the state of this app or of a Functions host, and otherwise
+// "". Groups leave out the tables that HostsTable describes.
 func (ss *Scans) HostsTable(t *storage.Table) string {
 	o, name := ss.Options, t.Name()
 	switch {

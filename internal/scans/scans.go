@@ -35,7 +35,7 @@ type Options struct {
 	Kept []*storage.Table
 	// Packages is the container from which the app is deployed, if known. No scan exports into it.
 	Packages Container
-	// SegmentsPerInvocation is the default for requests; see [Request.SegmentsPerInvocation].
+	// SegmentsPerInvocation applies to requests whose [Request.SegmentsPerInvocation] is 0.
 	SegmentsPerInvocation int
 	// FoldEvery is the average number of done steps that a fold replaces; 0 means 48.
 	FoldEvery int

@@ -34,7 +34,7 @@ func (r Request) Member(table string) Request {
 	return r
 }
 
-// checkGroup checks the fields that a member's request does not have.
+// checkGroup checks those fields of a group's request that a member's request does not have.
 func (r Request) checkGroup() error {
 	var errs fieldErrors
 	switch d := r.Action.Destination; {

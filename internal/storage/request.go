@@ -40,8 +40,8 @@ type RequestOptions struct {
 
 // Counter counts requests, retries included. The service bills each request as a transaction.
 type Counter struct {
-	// OnThrottle, if set, is called for every throttled request, before its retry. The argument waits is true if the answer has a
-	// Retry-After. OnThrottle must not block, and may be called concurrently.
+	// OnThrottle, if set, is called for every throttled request, before its retry. The argument of OnThrottle is true if
+	// the answer has a Retry-After. OnThrottle must not block, and may be called concurrently.
 	OnThrottle func(waits bool)
 
 	n, doubts, throttles atomic.Int64

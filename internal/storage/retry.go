@@ -358,8 +358,8 @@ func (r *retries) silencePatience() time.Duration {
 	return r.patience
 }
 
-// backoff returns a pause, which is partly random. After one try, the pause is about as long as the argument first. It
-// grows with each try, up to maxRetryDelay.
+// backoff returns a pause, which is partly random. The argument first is the approximate pause after one try. It grows
+// with each try, up to maxRetryDelay.
 func backoff(first time.Duration, try int) time.Duration {
 	longest := min(time.Duration(int(1)<<min(try, 20)-1)*min(first, maxRetryDelay), maxRetryDelay)
 	return time.Duration(float64(longest) * (rand.Float64()/4 + 0.75))

@@ -14,7 +14,7 @@ import (
 // are .NET configuration keys, the case of a name does not matter.
 type Settings map[string]string
 
-// SettingsOf returns the settings in an environment of the form of [os.Environ].
+// SettingsOf returns the settings in environ, a list in the form that [os.Environ] returns.
 func SettingsOf(environ []string) Settings {
 	s := Settings{}
 	for _, e := range environ {

@@ -125,10 +125,10 @@ func (f Function) handle(ctx context.Context, r *http.Request) (report string, e
 
 // notProxiedHandler handles the host's calls of an HTTP function.
 //
-// A host that does not proxy requests puts each one into an envelope. The caller gets a 502. Both the 502 and the
-// function's log contain the reason.
+// A host that does not proxy requests puts each one into an envelope. The caller gets a 502. The reason is in this
+// answer and in the function's log.
 func notProxiedHandler(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // reads the whole envelope, because the host turns an earlier answer into an empty 500
+	_, _ = io.Copy(io.Discard, r.Body) // reads the whole envelope first; otherwise the host would replace the answer by an empty 500
 	err := errNotProxied()
 	writeJSON(w, r, http.StatusOK, response{
 		Outputs: outputs{&httpAnswer{

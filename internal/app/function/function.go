@@ -78,7 +78,7 @@ type App struct {
 type Gates struct {
 	Settings *gate.Gate            // permanently closed if the app's settings are wrong
 	Own      *gate.Gate            // the app's own storage, for scans and the event log
-	Catalogs map[string]*gate.Gate // the storage of each catalog
+	Catalogs map[string]*gate.Gate // each catalog's storage, by the catalog's name
 }
 
 // maintain maintains scans, streams and catalogs concurrently, so that none delays or fails the others.

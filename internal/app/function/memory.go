@@ -134,8 +134,7 @@ func (b *replayableBody) Read(p []byte) (n int, err error) {
 	return b.ReadCloser.Read(p)
 }
 
-// readAgain sets the request's body back to its beginning. It returns false if the kept beginning is not the whole
-// body.
+// readAgain sets the request's body back to its beginning. It returns false if only a part of the body was kept.
 func readAgain(r *http.Request) bool {
 	body, ok := r.Body.(*replayableBody)
 	if ok {

@@ -24,7 +24,7 @@ type object struct {
 	fields   map[string]json.RawMessage
 	names    map[string]string // names as in the file, by the lower-case name
 	problems *problems
-	// setting returns the value of the setting that replaces a field, or "". It may be nil.
+	// setting returns the value of the setting that replaces a field, or "". The function may be nil.
 	setting func(name string) string
 }
 

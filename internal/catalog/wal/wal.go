@@ -49,7 +49,7 @@ type Write struct {
 	Lineage *FormerIdentity `json:"line,omitzero"`
 }
 
-// At returns the key of the write's index row in a partition.
+// At is the key of the write's index row in a partition.
 func (w Write) At(p index.PartitionKey) key.Key { return key.Key{Partition: string(p), Row: w.Row} }
 
 // HasRowAt reports whether the write has an index row with the key.

@@ -9,9 +9,9 @@
 // (plan.go). Its pacer decides how many queries run concurrently, and how much memory pages use (pacer.go). Its state consists of the frontier, the
 // totals and the checkpoint, which change together (state.go).
 //
-// Strategies divide the scan as they do in the app. By default, a sweep has no strategy. Instead, an idle worker takes a part of another worker's
-// unread range ([adaptive.Workers]). This is called stealing: the step that reads the part is the thief, and the step that loses the part is the
-// victim. Stealing estimates the density of keys as the adaptive strategy does.
+// A [scan.Strategy] divides a sweep into steps just as in the app. By default, a sweep has no strategy. Instead, an idle worker takes a part of
+// another worker's unread range ([adaptive.Workers]). This is called stealing: the step that reads the part is the thief, and the step that loses
+// the part is the victim. Stealing estimates the density of keys as the adaptive strategy does.
 //
 // # A sweep that dies
 //

@@ -82,7 +82,8 @@ type theft struct {
 	thieves []*adaptive.Piece
 }
 
-// steal lets idle workers steal from steps that may be read and that have at least the given number of rows left.
+// steal lets idle workers steal from other workers' steps. It leaves out steps for which readable returns false, and
+// steps with fewer unread rows (estimated) than the argument least.
 func (p *plan) steal(f *frontier, idle int, least float64, readable func(scan.Step) bool) (thefts []theft) {
 	steps := map[*adaptive.Piece]*step{}
 	var pieces []*adaptive.Piece

@@ -23,8 +23,8 @@ import (
 // next query. The next query reads from a table only if pair holds less than a page of this table's rows. So if the tables are equal, a merged page
 // takes one query of each table, and both queries run concurrently. At any time, less than two pages of each table's rows are held.
 //
-// The token of a merged page contains the tokens of both tables, and the key of the last merged row. After a resume, or if there was no memory for
-// the held rows, pair uses the token to read them again.
+// The token of a merged page contains the tokens of both tables, and the key of the last merged row. After a resume, or if there was no memory to
+// hold the remaining rows, pair uses the token to read these rows again.
 type pair struct {
 	places [2]storage.Source // source and destination
 	limit  *storage.Limit    // limits the destination's rows per second; the source's limit is in the request options
@@ -211,7 +211,8 @@ func (p *pair) heldBytes() int64 {
 	return p.bytes
 }
 
-// expire drops the position that is held for a token, with its rows, unless another position has replaced the given one.
+// expire drops the given position and its rows, which are held for a token. If another position is now held for the
+// token, expire does nothing.
 func (p *pair) expire(token key.Token, at *position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 // maxDepth is the maximum nesting depth of parentheses and operators "not". Without a limit, a hostile filter could exhaust the stack.
 const maxDepth = 100
 
-// Parse parses a $filter expression. The error names the character, and what Parse expected there.
+// Parse parses a $filter expression. The error contains the position of the mistake, and what Parse expected there.
 func Parse(s string) (*Filter, error) {
 	if !utf8.ValidString(s) {
 		return nil, errors.New("filter is not valid UTF-8")

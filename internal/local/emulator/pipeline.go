@@ -73,7 +73,7 @@ type response struct {
 	body        []byte
 	header      [][2]string
 	pooled      bool // body is from Emulator.buffers
-	found       int  // rows or messages in the body
+	found       int  // number of rows or messages in the body
 }
 
 func (r *response) set(name, value string) {

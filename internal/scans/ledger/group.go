@@ -180,8 +180,8 @@ func (l *Ledger) RefuseMember(ctx context.Context, id ScanID, request []byte, no
 	return unlessOvertaken(err)
 }
 
-// sum adds the figures of a group's members to the group's snapshot. Of a member that the group leaves out (see
-// [Ending]), sum adds only the steps and requests.
+// sum adds the figures of a group's members to the group's snapshot. If the group leaves out a member (see [Ending]),
+// sum adds only this member's steps and requests.
 func (l *Ledger) sum(ctx context.Context, group *Snapshot) error {
 	m := &group.Members
 	m.All = group.Scan.Members

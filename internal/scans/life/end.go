@@ -60,8 +60,8 @@ func (l *Life) EndIfDone(ctx context.Context, scan ledger.ScanID) {
 	}
 }
 
-// Finish ends the scan if no step is pending, saves hints for the next scan of the same rows, and reports whether this
-// call ended the scan. An export that cannot be completed fails.
+// Finish ends the scan if no step is pending, and reports whether this call ended it. If it has ended the scan, it also
+// saves hints for the next scan of the same rows. An export that cannot be completed fails.
 func (l *Life) Finish(ctx context.Context, scan ledger.ScanID) (bool, error) {
 	var unsealed error
 	now, err := l.scans.Now(ctx)

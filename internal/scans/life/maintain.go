@@ -124,7 +124,7 @@ type suspect struct {
 	seen ledger.Pending
 }
 
-// observe returns the pending steps of scans that may be lost. If the argument again contains suspects of an earlier
+// observe returns those pending steps of the given scans that may be lost. If the caller passes suspects of an earlier
 // observation, observe checks only these suspects. If all steps of a function are too young to be lost, observe does
 // not peek into the function's queue, because a healthy scan commits these steps soon.
 func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []suspect) ([]suspect, observation, error) {

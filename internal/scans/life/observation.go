@@ -77,8 +77,8 @@ func observationOf(k ledger.Observation, again []suspect) observation {
 	return l
 }
 
-// missing reports whether the step may be lost according to this observation. The argument function is the function
-// that runs the step.
+// missing reports whether the step may be lost according to this observation. The argument function is the name of the
+// function that runs the step.
 func (l observation) missing(step ledger.StepID, function string) bool {
 	p, pending := l.steps[step]
 	return pending && (!l.fronts[function].mayHave(p) || p.Age > lostIfBusy<<min(p.Sends, 6))

@@ -281,7 +281,7 @@ func (sd *Scheduler) advanceAll(ctx context.Context, prune bool) (overtaken bool
 	return overtaken, errs
 }
 
-// setting returns a schedule, or nil if the app's settings no longer have it.
+// setting returns a schedule, or nil if the app's settings no longer contain it.
 func (sd *Scheduler) setting(name string) *Schedule {
 	i := slices.IndexFunc(sd.schedules, func(s Schedule) bool { return s.Name == name })
 	if i < 0 {
@@ -410,7 +410,7 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	return nil
 }
 
-// begin records in the schedule's row that an occurrence starts. The caller saves the row, and then makes the start
+// begin sets the row's last run to an occurrence that starts. The caller saves the row, and then makes the start
 // request.
 func (r *scheduleRow) begin(s *Schedule, occurrence, now time.Time, by string) {
 	request := s.requestAt(occurrence)

@@ -108,7 +108,8 @@ func (r *reading) affordable(limit int) int {
 	return min(steps, limit-r.queries, small, roundQueries, commit)
 }
 
-// round runs the first n found steps concurrently, or none if earlier pages leave too little memory for all.
+// round runs the first n found steps concurrently. If earlier pages leave too little memory for n further pages, it
+// runs no step.
 func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
 	pages, requested, used := make([]storage.Page, n), 0, o.options.Memory.Used()
 	top := o.Sizes.Top(o.Request.PageRows())

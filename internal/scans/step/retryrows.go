@@ -162,8 +162,8 @@ func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int
 	}
 }
 
-// keptOf returns the pages from which failed rows were read. If the failed rows do not have keys of the source, their
-// pages are unknown. In this case, the argument all must be true, and keptOf returns all pages.
+// keptOf returns the pages from which failed rows were read. If all is true, keptOf returns all pages. The caller sets
+// it to true if the failed rows do not have keys of the source, because the rows' pages are then unknown.
 func (s *readResult) keptOf(failed []action.Failure, all bool) scans.KeptRows {
 	var r scans.KeptRows
 	for _, e := range s.ends {

@@ -86,7 +86,7 @@ func (w *Workers) read(s *Piece, keys []key.Key) {
 	s.inner = w.learn(s.inner, rows, float64(len(rows))/float64(len(keys)), s.endRow(), start)
 }
 
-// learn returns a trail after a page of keys, and adds the keys to the shared letters and forks.
+// learn adds a page's keys to the shared letters and forks, and returns the trail that t becomes after this page.
 func (w *Workers) learn(t trail, keys []string, share float64, end *string, start string) trail {
 	w.letters = w.letters.afterPage(keys)
 	w.forks = w.forks.afterPage(keys)
@@ -208,7 +208,7 @@ func (w *Workers) expectedPages(s *Piece) float64 {
 	return min(most, max(w.aheadOf(s).total, float64(s.since))) / (in * in)
 }
 
-// cuts returns up to n keys at which to cut the piece, in order.
+// cuts returns up to n keys at which the piece can be cut. The keys are in table order.
 func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	a := w.aheadOf(s)
 	var cuts []key.Key

@@ -42,7 +42,7 @@ func (e PageEnd) fullRows(segment int) int {
 	return max(e.Rows, e.Rows*segment/e.Requested)
 }
 
-// Thin merges neighbouring ends, and returns at most the given number of ends, in table order.
+// Thin returns at most the given number of ends, in table order. To do so, it merges neighbouring ends.
 func Thin(ends []PageEnd, most int) []PageEnd {
 	ends = sortedEnds(ends)
 	pages := (len(ends) + most - 1) / most // the number of ends that are merged into one

@@ -28,7 +28,7 @@ type Budget struct {
 	*counts
 }
 
-// counts are the counts of [Usage].
+// counts contains the numbers that [Usage] reports.
 type counts struct{ used, most, waiting atomic.Int64 }
 
 // pool is the memory for parts. Parts get their memory in the order in which they are requested.

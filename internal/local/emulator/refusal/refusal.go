@@ -1,7 +1,7 @@
 // Package refusal defines the errors of the emulated services. Each error has a code, the code's HTTP status, and a
 // message.
 //
-// The package does not know an error's form in an answer (OData JSON, XML, or a part of a batch).
+// Other packages decide in which form an answer contains the error: OData JSON, XML, or a part of a batch.
 package refusal
 
 import "net/http"
