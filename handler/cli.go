@@ -312,5 +312,6 @@ func (l *listing) add(v any, columns ...string) {
 	}
 }
 
-// end prints the aligned columns. If there is only one column, add has already printed it.
+// end prints the aligned columns. If there is only one column, the method add has already printed
+// it.
 func (l *listing) end() error { return cmp.Or(l.err, l.columns.Flush()) }

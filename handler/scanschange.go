@@ -53,7 +53,8 @@ func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	return e, nil
 }
 
-// refused is like explain, but puts the prefix before an error that explain does not cover.
+// refused returns the result of explain for the errors that explain covers. It puts the prefix
+// before any other error.
 func (f *appFlags) refused(prefix string, err error) error {
 	if errors.As(err, new(*problem.Error)) || storage.HasCode(err, "TableNotFound") {
 		return f.explain(err)

@@ -187,7 +187,7 @@ func (h *mappedRows) clear() {
 	h.rows, h.size, h.used, h.reserved = h.rows[:0], 0, 0, false
 }
 
-// slotted is work whose units wait for one of [Mapped.Slots].
+// slotted is work in which each unit waits until one of [Mapped.Slots] is free.
 type slotted struct {
 	Work
 	slots *semaphore.Weighted

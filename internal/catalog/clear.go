@@ -124,7 +124,7 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 // one of the note's tombstones must wait. A note may name, in its column Later, the RowKey of a second note that is due a day
 // later. Once the index rows are deleted, another operation changes the second note, so that it lists only the head.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
-	settled := make([][]storage.Op, len(notes)) // an element is nil if a tombstone must wait, or after an error
+	settled := make([][]storage.Op, len(notes)) // by note; nil if one of the note's tombstones must wait, or after an error
 	var g task.Group
 	g.SetLimit(store.Parallel)
 	for i := range notes {
@@ -224,7 +224,7 @@ func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 	})
 }
 
-// clearHeads deletes notes that list only a head. The same transaction deletes the heads.
+// clearHeads deletes notes that list only a head, and deletes these heads in the same transaction.
 func (cl *clearer) clearHeads(ctx context.Context, notes []storage.Entity) error {
 	var ops []storage.Op
 	for _, note := range notes {
@@ -255,7 +255,7 @@ func (cl *clearer) clearNoted(ctx context.Context, note storage.Entity) error {
 			return err
 		}
 		if l.head != nil && l.head.Version != w.Version {
-			continue // a newer write has its own rows and notes
+			continue // the tombstones in these rows belong to a newer write, which has its own note
 		}
 		if _, err := cl.deleteRows(ctx, l.rows); err != nil {
 			return err

@@ -12,8 +12,8 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// Packages check and migrate use the functions below to change records. If the error is ErrRaced, these packages do not write
-// the record.
+// The functions below change records for package check and package migrate. If the error is
+// ErrRaced, these packages do not write the record.
 
 // Move moves the head's record r to another identity.
 func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {

@@ -256,7 +256,8 @@ func (st *stages) afterMove(ctx context.Context, old *store.Head) error {
 	return nil
 }
 
-// completeLast completes the last write of the head d.same, because this write already has the intended result.
+// completeLast completes the last write of the head d.same. No new write is needed, because this
+// last write already has the intended result.
 func (st *stages) completeLast(ctx context.Context, d decision, o claim.ID) (Written, error) {
 	h, shard := d.same, store.ShardOf(d.same.First)
 	err := st.complete(ctx, shard, h.Entry)
@@ -494,9 +495,9 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	return st.committer.toChanges(ctx, done)
 }
 
-// newestWrites returns an entry's writes, but only those that are still the newest writes of their identities. It marks the
-// heads of these writes as not Sure, because another writer may have made the entry. The result newer lists the entries that
-// have replaced the other writes.
+// newestWrites returns those writes of an entry that are still the newest writes of their identities. It marks the heads of
+// these writes as not Sure, because another writer may have made the entry. The result newer lists the entries that have
+// replaced the other writes.
 func (st *stages) newestWrites(ctx context.Context, e store.Entry) (writes []wal.Write, newer []wal.EntryID, err error) {
 	for _, w := range e.Writes {
 		h, err := st.headInDoubt(ctx, e, w)

@@ -53,7 +53,7 @@ type Result struct {
 	Begun bool
 }
 
-// Lines are totals that exist only for an import of rows from a single file or a pipe.
+// Lines contains the totals that only an import of rows from a single file or a pipe has.
 type Lines struct {
 	Unproven     bool  `json:"unproven,omitempty"`     // always true, because the import cannot prove that no row is missing
 	Repeated     int64 `json:"repeated,omitempty"`     // rows with the key of an earlier row

@@ -94,8 +94,8 @@ func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 	}
 }
 
-// patience is about how long an export waits for an export inside it to yield. To yield, the inner export
-// needs a few requests.
+// patience is the approximate time that an export waits until an export inside it yields. To yield,
+// the inner export needs a few requests.
 const patience = 4 * time.Second
 
 // Take puts a claim, as [PutClaim] does, and then checks whether another export has begun at the same moment in a surrounding place or within

@@ -38,7 +38,7 @@ type Request struct {
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the prefix strategy; see [scan.Prefix].
 	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
 	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
-	// Limits is nil if the scan has none. Unless SegmentSize is set, a query reads as many rows as the limits allow in
+	// Limits is nil if the scan has no limits. Unless SegmentSize is set, a query reads as many rows as the limits allow in
 	// a quarter of a second.
 	Limits *Limits `json:"limits,omitempty"`
 }
@@ -70,7 +70,7 @@ type Action struct {
 	Overwrite   bool        `json:"overwrite,omitempty"`  // lets a copy of many tables replace existing rows
 	Queue       *QueueRef   `json:"queue,omitempty"`      // for enqueue; Start creates a missing queue
 	AllowExtra  bool        `json:"allowExtra,omitempty"` // verify ignores rows that only the destination has
-	Proof       bool        `json:"proof,omitempty"`      // verify checks an export by its hashes, and does not fail because of differences from the source
+	Proof       bool        `json:"proof,omitempty"`      // for verify: check an export by its hashes, and do not fail because of differences from the source
 	Message     string      `json:"message,omitempty"`    // template of enqueue's messages, see [action.ParseTemplate]; if absent, a message is the row as JSON
 	// Map is a program that makes rows from each row, for copy and enqueue; see [rowmap]. Start sets MapHash to the
 	// hash of this program.

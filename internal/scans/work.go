@@ -37,7 +37,7 @@ type plan struct {
 	Destination *storage.Table
 	// Container is the place to which the work writes files, or nil.
 	Container *place.Blobs
-	// Properties is set if the work needs more than a row's keys.
+	// Properties is true if a row's keys are not enough for the work.
 	Properties bool
 }
 

@@ -186,7 +186,7 @@ type course struct {
 	cause string    // cause of the last failure
 	last  outcome   // outcome of the last try
 	times int       // number of consecutive tries with the last outcome
-	since time.Time // when the first of these consecutive tries ended
+	since time.Time // end of the first of the consecutive tries with the last outcome
 }
 
 // record adds a try to the history. cause may be empty.

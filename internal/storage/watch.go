@@ -15,8 +15,9 @@ import (
 
 const (
 	watchTime = time.Second // interval between checks of the current tries
-	// firstSilence is how long a request's first try may be silent. The service may take 30 s to answer, so each further try may be
-	// silent for 10 s longer than the previous try. sendTime allows for the time of sending a large body.
+	// firstSilence is the maximum time that a request's first try waits for the next byte. The service
+	// may take 30 s to answer, so each further try waits 10 s longer than the previous try. sendTime
+	// allows for the time of sending a large body.
 	firstSilence = 10 * time.Second
 	sendTime     = time.Second / (32 << 10) // added for each byte of a body
 )

@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// call is a kind of call of an HTTP function: a method, a path and the handler.
+// call describes the HTTP calls with one method and path, and contains their handler.
 type call struct {
 	method, path string // the path is relative to /api
 	needs        memoryNeed

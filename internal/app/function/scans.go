@@ -56,7 +56,7 @@ func answerByID[ID ~string, T any](get func(ctx context.Context, id ID) (T, erro
 	})
 }
 
-// scanID returns the id in the path. The scan may not exist.
+// scanID returns the id in the path. There may be no scan with this id.
 func scanID(r *http.Request) ledger.ScanID { return ledger.ScanID(r.PathValue("id")) }
 
 func (s scanAPI) failed(w http.ResponseWriter, r *http.Request, given url.Values) error {

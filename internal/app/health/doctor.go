@@ -19,7 +19,7 @@ import (
 const (
 	// nowhere is the name of a missing table. The service checks the permission before it reports that the table is missing.
 	nowhere = "tablesweepdoctor"
-	// hostContainer is the container of the Functions host's locks.
+	// hostContainer is the container in which the Functions host keeps its locks.
 	hostContainer = "azure-webjobs-hosts"
 	// maxAnswer is the maximum number of bytes that are read from the app's answer.
 	maxAnswer = 1 << 20

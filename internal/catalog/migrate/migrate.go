@@ -1,5 +1,5 @@
 // Package migrate moves the records of a catalog to another schema. It also takes over the tables of another program, whose
-// index rows have the same form (package catalog). The comments call it the published program.
+// index rows have the same form (package catalog). The comments call this other program the published program.
 //
 // A migration stops all writers, waits until they have noticed the stop, moves the records whose index rows do not fit the
 // schema, and ends the stop. Each move is a write in the log, like any other write. Therefore, if a migration dies, each

@@ -138,7 +138,7 @@ func (r Record) Required(options []Option) []string {
 	return slices.Compact(names)
 }
 
-// checkUnchanged returns an error if a given option has changed although it must not.
+// checkUnchanged returns an error if the given option must not change and has changed.
 func (r Record) checkUnchanged(o Option) error {
 	was, kept := r.Flags[o.Name]
 	switch keep := o.Keep; {

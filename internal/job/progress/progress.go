@@ -47,7 +47,7 @@ const (
 var Styles = []Style{Auto, Plain, JSON, None}
 
 const (
-	interval = 5 * time.Second // the time between two lines, unless one line is updated
+	interval = 5 * time.Second // the time between two lines of progress, unless a single line is updated in place
 	again    = time.Minute     // the time between two warnings about the same outage
 	refresh  = time.Second     // the time between two checks for outages
 )
@@ -337,7 +337,8 @@ func (m *Meter) figuresOf(p sweep.Progress) Figures {
 	return f
 }
 
-// fit shortens a line to the given number of columns, unless columns is below 1.
+// fit shortens a line to the given number of columns. If columns is below 1, fit returns the whole
+// line.
 func fit(text string, columns int) string {
 	if r := []rune(text); columns > 0 && len(r) > columns {
 		return string(r[:columns])

@@ -21,9 +21,10 @@ import (
 //	{"vain":true,"totals":{…}}                     requests that failed, and must be made again
 //	{"node":{"wanted":["a"],…},"after":{…}}        a step for listed keys, and the last key taken from the list
 //
-// A line is written as soon as its event has happened, so a killed process loses only unfinished work. A machine that crashes may also lose the last
-// second. Work whose lines are lost is repeated. If processing may remove rows from later queries, as a deletion does, a page's line is on the disk
-// before the page's rows are processed. The snapshot is renewed when the file has grown much. The file contains keys of rows, but no other secrets.
+// A line is written as soon as its event has happened, so a killed process loses only unfinished work. A crash of the machine may also lose the
+// lines of the last second. Work whose lines are lost is repeated. If processing may remove rows from later queries, as a deletion does, a page's
+// line is on the disk before the page's rows are processed. The snapshot is renewed when the file has grown much. The file contains keys of rows,
+// but no other secrets.
 //
 // In a sweep of listed keys, the snapshot's header contains the last key taken from the list ("listed", "after").
 type Checkpoint struct {
@@ -152,7 +153,7 @@ func (c *Checkpoint) append(l line) {
 }
 
 // recordRead records that a step was read. The argument left is the number of rows of the step's page that are not done. If left is 0, the argument
-// through is nil. Otherwise, through is the page's last row.
+// through is nil. Otherwise, the argument through is the key of the page's last row.
 func (c *Checkpoint) recordRead(s *step, through *key.Key, left int64, children []*step, listed []Difference, did Totals) {
 	s.Through, s.Left = through, left
 	c.pages = c.pages || left > 0

@@ -14,8 +14,8 @@ const (
 	firstPage = 1 << 20 // the expected size of the first page, in bytes
 
 	// firstReads and firstUnits are the numbers of concurrent queries and units at the beginning. With fewer queries, half of a small table would be
-	// read before the pace has risen. With more queries, some stolen ranges would contain no rows, but their queries cost requests. firstUnits is
-	// larger, because every unit is necessary.
+	// read before the pace has risen. With more queries, some requests would be wasted on stolen ranges without rows. firstUnits is larger, because
+	// every unit is necessary.
 	firstReads = 24
 	firstUnits = 64
 )
@@ -32,7 +32,7 @@ type pacer struct {
 	part          *memory.Part // the sweep's part of the process's memory; nil before the first page
 	over          memory.Held  // the bytes that the sweep holds beyond twice [Options.Room]; 0 if there are none
 	page, largest int          // the expected size of a page, and the size of the largest page so far, in bytes
-	units         int          // the number of units of the last page that had rows
+	units         int          // the number of units of the last page with at least one row
 }
 
 // newPacer returns a pacer that counts reads and writes of a partition together.

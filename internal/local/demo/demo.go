@@ -86,7 +86,8 @@ type demo struct {
 	more map[string]string // additional app settings
 }
 
-// Run runs the demonstration. An error means that it failed, for example because the copy differs from its source.
+// Run runs the demonstration. An error means that the demonstration failed, for example because a
+// copy differs from its source.
 func Run(ctx context.Context, o Options) (Report, error) {
 	return (&demo{Options: o}).run(ctx)
 }

@@ -64,7 +64,7 @@ func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Stat
 	return status, err
 }
 
-// release ends the lease early, so that another host need not wait for its end.
+// release ends the lease early, so that another host need not wait until the lease expires.
 func (l lease) release(ctx context.Context, status envelope.Status) error {
 	if _, err := l.take(ctx, nil); err != nil {
 		return err

@@ -36,7 +36,8 @@ const MaxFailed = 4 * dataPiece
 // failedPerQuery is the number of rows that a query of [ScanData.FailedRows] reads.
 const failedPerQuery = 10
 
-// ScanData is the part of the ledger for a scan's failed rows, files, hints, and the used part of its limits.
+// ScanData is the part of the ledger that stores a scan's failed rows, files and hints, and how
+// much of the scan's limits is used.
 type ScanData struct{ rows }
 
 // FailedRows calls fn with [Done.FailedRows] of each step, newest commit first, until fn returns false. The function fn

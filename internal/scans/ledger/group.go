@@ -73,7 +73,7 @@ type Group struct {
 	ID     ScanID
 	Tables []byte        // the tables of all members; opaque
 	Begun  int           // number of members that the attempt has begun
-	Open   []int         // begun members whose end is unknown
+	Open   []int         // members that the attempt has begun and that are not known to have ended
 	Age    time.Duration // time since the row's last change, by the service's clock
 
 	todo []int // members of the attempt; nil means all

@@ -1,7 +1,7 @@
 // Package ledger records which steps of a scan are pending and which are done. Queue messages may arrive twice, and
 // processes may die. Nevertheless, a scan counts each row once, can be resumed, and always ends.
 //
-// One table holds every scan. A scan's partition is its id:
+// One table holds every scan. The PartitionKey of a scan's rows is the scan's id:
 //
 //	RowKey           row
 //	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error, First; Note, LeftOut, NoTable (see [Ending]);

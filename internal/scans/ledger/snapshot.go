@@ -80,7 +80,8 @@ func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot
 	return Snapshot{}, fmt.Errorf("%s: the rows of the scan's steps are being combined; try again", what)
 }
 
-// snapshotTries is the maximum number of tries of [Ledger.Snapshot]. A try fails if a fold happens during it.
+// snapshotTries is the maximum number of tries of [Ledger.Snapshot]. A try fails if done rows are
+// folded during the try.
 const snapshotTries = 5
 
 // detailPages is the number of pages after which [Ledger.Detail] stops. But Detail reads all done rows, even if they

@@ -146,8 +146,8 @@ func (l Requests) WithdrawStart(ctx context.Context, id ScanID) (bool, error) {
 }
 
 // WithdrawRetry removes the request to retry an ended scan, unless the request was refused. It reports whether it has
-// removed the request. Then it changes the scan's row, so an instance with an older copy of the row cannot begin the
-// retry.
+// removed the request. After the removal, it also writes the scan's row, so that an instance with an older copy of
+// the row cannot begin the retry.
 func (l *Ledger) WithdrawRetry(ctx context.Context, id ScanID) (bool, error) {
 	a, found, err := l.StartRequest(ctx, id)
 	if err != nil || !found || !a.Kind.Retry() || a.Refused != "" {

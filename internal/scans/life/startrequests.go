@@ -201,7 +201,8 @@ func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	return refusal
 }
 
-// startNow starts a scan with the given id. The method launch explains the function allow.
+// startNow starts a scan with the given id. The comment of the method launch explains the argument
+// allow.
 func (l *Life) startNow(ctx context.Context, id ledger.ScanID, r scans.Request, allow func(context.Context, *scans.RunnableScan) error) error {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()

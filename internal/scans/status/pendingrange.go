@@ -44,7 +44,7 @@ func rangeToRead(m scans.Message) pendingRange {
 }
 
 func unreadRange(r key.Range) pendingRange {
-	first := func(b key.Bound, open bool) key.Key { // at the bound, or after it if open
+	first := func(b key.Bound, open bool) key.Key { // returns the first key at the bound or, if open is true, after the bound
 		k := key.Key{Partition: b.Key}
 		if r.Partition != nil {
 			k = key.Key{Partition: *r.Partition, Row: b.Key}

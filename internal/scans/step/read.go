@@ -330,8 +330,9 @@ func (s *readResult) note() []byte {
 	return nil
 }
 
-// countFailed adds the failed rows to the numbers in s.ends, page by page. The argument again is true if another step
-// has read the rows. The note of that step contains the pages.
+// countFailed adds the failed rows to the numbers in s.ends, page by page. The argument again is
+// true if an earlier step has read the rows. In that case, the earlier step's note contains the
+// pages.
 func (s *readResult) countFailed(failed []action.Failure, again bool) {
 	if len(failed) == 0 {
 		return

@@ -66,8 +66,9 @@ func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report stri
 	return strings.Trim(report+"; "+deleted, "; "), err
 }
 
-// step runs a message's step. The work uses the context working, and must end before the deadline of this
-// context. If the step leaves a deletion to this invocation, the result left is the deletion's message.
+// step runs a message's step. The argument working is the context of the step's work, which must
+// end before this context's deadline. If the step leaves a deletion to this invocation, the result
+// left is the deletion's message.
 func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int) (report string, left *scans.Message, err error) {
 	var counter storage.Counter
 	s.heartbeats.begin(zerolog.Ctx(ctx), m.Scan, m.ID, &counter)
@@ -179,8 +180,9 @@ func (out stepResult) ahead(m scans.Message) scan.Outlook {
 	return ahead
 }
 
-// begin reads the step's pending row, and returns the step as read, and whether the step is pending. It also notes this
-// delivery in the row, except for the first delivery of the step's first message.
+// begin reads the step's pending row. It returns the step as this row describes it, and reports
+// whether the step is pending. It also notes this delivery in the row, except for the first
+// delivery of the step's first message.
 func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *scans.Limits, m scans.Message, delivery int) (p ledger.Pending, pending bool, err error) {
 	if p, ok := kindOf(m).justCommitted(); ok {
 		return p, true, nil

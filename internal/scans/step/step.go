@@ -59,8 +59,8 @@ type readStep struct{ scans.Message }
 
 func (readStep) justCommitted() (ledger.Pending, bool) { return ledger.Pending{}, false }
 
-// absent returns the message of the step's deletion. The process that committed the step may have died before it
-// deleted the rows.
+// absent returns the message of the step's deletion, because the process that committed the step
+// may have died before it deleted the rows.
 func (s readStep) absent(o *scans.RunnableScan) *scans.Message {
 	if !o.Deletes() {
 		return nil
@@ -90,8 +90,8 @@ func (s readStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliver
 
 func (readStep) slots() int64 { return 1 }
 
-// overtaken drops the rows that this delivery has read, because the delivery that committed the step may have read
-// different rows.
+// overtaken drops the rows that this delivery has read. If another delivery has committed the step,
+// the other delivery may have read different rows.
 func (s readStep) overtaken(_ context.Context, _ *ledger.Ledger, out *stepResult) error {
 	if out.deletion != nil {
 		*out.deletion = s.DeletionOf()

@@ -18,7 +18,7 @@ import (
 
 type stepWork interface {
 	// parallel reports whether queries may run concurrently. Concurrent queries may leave gaps between their
-	// rows. Other steps read these gaps.
+	// rows. Other steps read the rows in these gaps.
 	parallel() bool
 	// add adds the rows of a page that was read at readAt. It returns the rows that the step holds until its end.
 	add(ctx context.Context, of scan.Step, readAt time.Time, rows []storage.Row) (held []storage.Row, err error)
@@ -95,8 +95,9 @@ func (w written) count(rows []storage.Row) (n int64) {
 	return n
 }
 
-// write does the action on rows, adds the counts to the argument done, and returns the rows that could not be written. If a row is Broken, the
-// service has neither written nor refused it, and write returns an error unless this is the last delivery.
+// write does the action on rows, adds the counts to the argument done, and returns the rows that
+// could not be written. Broken rows are rows that the service has neither written nor refused. If a
+// row is Broken, write returns an error, unless this is the last delivery.
 func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
 	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // check only before the first message: if the step stopped after some messages, a retry would send them again

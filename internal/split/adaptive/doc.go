@@ -68,8 +68,8 @@
 //
 // Each piece in which at least a quarter of a page is expected gets one thief before any piece gets a second thief. A
 // larger piece gets more thieves. If a thief finds no rows, its victim gets fewer new thieves, and the estimate for the
-// victim's blind levels falls. If a piece has read n pages since one of its thieves last found rows, the piece is
-// expected to have at least n unread pages.
+// victim's blind levels falls. If n pages of a piece were read since one of its thieves last found rows, at least n
+// more pages are expected in the piece.
 //
 // The victim's end moves to the cut immediately. The victim may be reading a page with rows beyond its new end. These rows belong to the thief.
 // Therefore every row belongs to exactly one piece at any moment. A thief that finds nothing has proved that its part is empty.

@@ -21,7 +21,7 @@ type Piece struct {
 	misses float64 // number of thieves (see [Theft]) without rows since a thief last found rows; each thief counts as the value of its field part
 	since  int     // pages read since a thief last found rows
 	robbed int     // number of thieves since the piece's last page was read
-	streak int     // how many pages, counted back from the last page read, lay in one partition
+	streak int     // the number of consecutive pages, up to the last page read, that lay in one partition
 
 	last  *key.Key // the last key read; nil before the first page
 	outer trail    // the trail of partition keys
@@ -103,8 +103,8 @@ func (s *Piece) contains(k key.Key) bool {
 	return s.last.Compare(k) < 0 && (s.End == nil || k.Compare(*s.End) < 0)
 }
 
-// cut divides the unread keys of the piece at the cuts. Each new piece lies in one partition, or begins at the start of one, because a query cannot
-// request any other range.
+// cut divides the unread keys of the piece at the cuts. Each new piece lies in one partition, or
+// begins at the start of a partition, because a query cannot request any other range.
 func (s *Piece) cut(cuts []key.Key) Theft {
 	t := Theft{Victim: s}
 	for i, c := range cuts {

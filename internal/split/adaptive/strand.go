@@ -64,7 +64,7 @@ func (st strand) continueAfter(s scan.Step, p scan.Page) scan.Step {
 // Otherwise, it contains partition keys.
 type view struct {
 	partition *string  // the partition that contains the unread keys
-	keys      []string // the page's keys, limited to that partition
+	keys      []string // the page's row keys in this partition or, without one, the page's partition keys
 	end       *string  // where the piece ends
 	share     float64  // the share of the page's rows that are in the view
 }

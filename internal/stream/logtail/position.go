@@ -78,7 +78,7 @@ type position struct {
 // group describes adjacent rows that the follower has received. If several rows have the group's newest Timestamp, the
 // follower may have received only those with the oldest ids. sum is the sum of the hashes of the received rows' ids.
 type group struct {
-	from, to ticks // Timestamps of its oldest and its newest row
+	from, to ticks // Timestamps of the group's oldest and newest rows
 	sum      uint64
 }
 

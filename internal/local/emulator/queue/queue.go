@@ -100,7 +100,8 @@ func (q *Queue) expire(now time.Time) {
 	}
 }
 
-// Get receives up to n visible messages. Each gets a new pop receipt and stays in the queue, invisible until the given time.
+// Get receives up to n visible messages. Each message gets a new pop receipt. It stays in the
+// queue, but is invisible until the given time.
 func (q *Queue) Get(now time.Time, n int, until time.Time) []Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,8 +1,8 @@
 // Package table stores the emulated Table service's tables in memory, with their rows in key order.
 //
-// A [Store] contains named tables. A [Table] applies operations atomically, and answers queries in pages. A page takes
-// O(log n + rows visited). Callers pass the time. Package emulator handles HTTP, JSON bodies and
-// injected faults.
+// A [Store] contains named tables. A [Table] applies operations atomically, and answers queries in
+// pages. The time for a page is O(log n + number of visited rows). Callers pass the time. Package
+// emulator handles HTTP, JSON bodies and injected faults.
 package table
 
 import (
