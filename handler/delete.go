@@ -73,7 +73,7 @@ func (f *yesFlag) confirmDelete(r *call, rows, address, table string) error {
 }
 
 // confirm asks whether to do something, unless --yes is given. To agree, the user must type the answer. The question contains the answer's description,
-// such as "the table's name". If stdin is not a terminal, the error has the hint.
+// such as "the table's name". If stdin is not a terminal, the error contains the argument hint.
 func (f *yesFlag) confirm(r *call, do, warning, hint, description, answer string) error {
 	if f.yes {
 		return nil

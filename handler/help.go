@@ -194,7 +194,8 @@ func usages(title string, flags []*pflag.Flag) string {
 	return "\n" + title + ":\n" + set.FlagUsagesWrapped(helpWidth)
 }
 
-// inGroups passes each group of the flags to format, and joins the results. The flags must be sorted by group.
+// inGroups calls the function format with each group of the flags, and joins the results. The flags must be sorted by
+// group.
 func inGroups(flags []*pflag.Flag, format func(title string, group []*pflag.Flag) string) (text string) {
 	for len(flags) > 0 {
 		group, _ := position(flags[0].Name)

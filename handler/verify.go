@@ -118,7 +118,7 @@ func (d difference) String() string {
 	return fmt.Sprintf("%s%-9s PartitionKey %q RowKey %q%s", d.Table, d.Kind, d.PartitionKey, d.RowKey, detail)
 }
 
-// printDifferences prints the listed differences, and the number of the others.
+// printDifferences prints the listed differences, and the number of differences that are not listed.
 func (p *reportFlags) printDifferences(r *call, found verify.Result) error {
 	out := bufio.NewWriter(r.Out)
 	e := lines.JSON(out)

@@ -36,7 +36,7 @@ func (l *Limiter) busyFor(partition string) time.Duration {
 	return l.partitions.Wait(partition, time.Now())
 }
 
-// Started records that a request with the given number of rows is about to be sent.
+// Started notes that a request with the given number of rows is about to be sent.
 func (l *Limiter) Started(partition string, rows int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

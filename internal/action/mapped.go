@@ -14,7 +14,8 @@ import (
 )
 
 // Mapped is a [Work] that maps each row and handles the results, which are called the row's mapped rows. Counts and failures are about source rows.
-// A source row counts as written if all of its mapped rows are written, and as failed if one of them failed. Other source rows are skipped.
+// A source row counts as written if all of its mapped rows are written, and as failed if one of them failed. All other source rows count as
+// skipped.
 type Mapped struct {
 	Work
 	// Map returns a row's mapped rows. If it returns an error, only this row fails.

@@ -66,8 +66,8 @@ func (d Deleted) Summary() string {
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
 // finds, even records that are written while it runs. But if it has deleted a record and the record is then written again,
 // it keeps the new record. A repetition returns the first try's result. If the first try did not end, the repetition
-// deletes the remaining records, but not records that were written after the first try's claim. The repetition counts only
-// its own deletions.
+// deletes the remaining records, but not records that were written after the first try's claim. The result of the
+// repetition counts only the records that the repetition itself has deleted.
 func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Deleted{}, err
@@ -330,9 +330,9 @@ func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) 
 	return done, err
 }
 
-// readAhead starts to read the slots of the write's index rows. The caller has already read one of these rows, and passes it.
-// The returned function waits for the slots. It omits slots that could not be read. It also omits slots that contain other
-// records, because the record to delete may move into such a slot before the deletion.
+// readAhead starts to read the slots of the write's index rows. One of these rows was already read: the argument row.
+// The returned function waits for the slots. It omits slots that could not be read. It also omits slots that contain
+// other records, because the record to delete may move into such a slot before the deletion.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group

@@ -98,7 +98,7 @@ func (p Path) inRoot(fn func(*os.Root) error) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(p.dir + "/.") // /. makes OpenRoot fail for a pipe; without /., OpenRoot would wait
+	root, err := os.OpenRoot(p.dir + "/.") // with "/.", OpenRoot fails for a pipe; without it, OpenRoot would wait
 	if err != nil {
 		return err
 	}
@@ -274,8 +274,8 @@ const (
 
 var temporary = regexp.MustCompile(`^(.+)\.[a-z2-7]{16}\.part$`)
 
-// Temporary reports whether a name belongs to an incomplete file, which a killed process leaves behind. It returns the name that the complete file
-// would have.
+// Temporary reports whether a name is the name of an incomplete file that a killed process has left behind. It returns the name that the complete
+// file would have.
 func Temporary(name string) (of string, ok bool) {
 	if m := temporary.FindStringSubmatch(name); m != nil {
 		return m[1], true

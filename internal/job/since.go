@@ -19,7 +19,7 @@ import (
 // LastSuccess is the value of [Since].Text that makes the window begin where the last successful copy began.
 const LastSuccess = "last"
 
-// Since limits a copy to changed rows.
+// A Since limits a copy to changed rows.
 type Since struct {
 	Text    string        // a time, a duration before now, or [LastSuccess]; "" for all rows
 	State   string        // a file that stores when the last successful copy began

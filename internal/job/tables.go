@@ -59,8 +59,8 @@ type Tables struct {
 	Options       []Option    // the command's options, with their given values
 	Checkpoint    *Checkpoint // the checkpoint of the command; the tables' checkpoints are in a directory
 	Do            func(context.Context, *Part) error
-	// Overwrites is called once, before anything is written, with the destination's tables that have rows but no file in the directory State. An
-	// error ends the job. Overwrites is nil if no confirmation is needed.
+	// Overwrites is called once, before anything is written. Its argument is the list of the destination's tables that have rows but no file in
+	// the directory State. An error ends the job. Overwrites is nil if no confirmation is needed.
 	Overwrites func(tables []string) error
 
 	All     []TableResult // the tables and their results; set by Begin
@@ -113,7 +113,7 @@ func (t *Tables) resume() error {
 	return nil
 }
 
-// Repeat calls the function with each table. If the function returns true, the table becomes pending again.
+// Repeat calls the function with each table, and makes the table pending again if the function returns true.
 func (t *Tables) Repeat(which func(table string) bool) {
 	for i, r := range t.All {
 		if which(r.Table) {

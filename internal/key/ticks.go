@@ -15,7 +15,7 @@ const MaxTicks = 3155378975999999999
 // unixEpoch is 1970-01-01T00:00:00Z in ticks.
 const unixEpoch = 621355968000000000
 
-// Ticks returns the ticks from the start of year 1 to t, rounded down.
+// Ticks returns the number of ticks from the start of year 1 to t, rounded down.
 func Ticks(t time.Time) int64 { return unixEpoch + t.Unix()*1e7 + int64(t.Nanosecond()/100) }
 
 // TickTime is the inverse of [Ticks], in UTC.

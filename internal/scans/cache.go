@@ -112,8 +112,8 @@ func (c *Cache[T]) forget() {
 	}
 }
 
-// Outdate makes the next Get read a scan's value again, even if a read is already running. It does nothing if outdated
-// returns false for the value.
+// Outdate makes the next Get read a scan's value again, even if a read is already running. If the function outdated
+// returns false for the stored value, Outdate does nothing.
 func (c *Cache[T]) Outdate(id ledger.ScanID, outdated func(T) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

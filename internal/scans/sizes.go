@@ -51,8 +51,8 @@ func (s *Sizes) Learn(requested, rows, bytes, answers int) {
 	s.rows.Learn(requested, rows, max(bytes, bytes*s.made/1000), answers)
 }
 
-// LearnMapped records how many bytes a map has made from the given numbers of rows and bytes. From then on, the map
-// makes at most about 4 MiB from the rows of one query.
+// LearnMapped notes the size of a map's output. The argument made is the number of bytes that the map has made from the
+// given numbers of rows and bytes. From then on, the map makes at most about 4 MiB from the rows of one query.
 func (s *Sizes) LearnMapped(rows, bytes, made int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

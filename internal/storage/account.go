@@ -26,8 +26,8 @@ type Options struct {
 	// Patience is how long a request waits for a good answer from its host. The default is [DefaultPatience]. The request's own
 	// deadline may be earlier.
 	Patience time.Duration
-	// Unproven means that the connection may contain a typing error. So a request to a host that has never answered fails
-	// after 15 s, or immediately if the host is unreachable.
+	// If Unproven is true, the connection may contain a typing error. So a request to a host that has never answered
+	// fails after 15 s, or immediately if the host is unreachable.
 	Unproven bool
 	// A table, queue or container cannot be created while the service deletes an earlier one with the same name. If
 	// AwaitDeletion is set, the creation is repeated, at most for Patience.

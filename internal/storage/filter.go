@@ -72,7 +72,8 @@ func Compares(filter, property string) bool {
 	return compares(filter, func(name string) bool { return name == property })
 }
 
-// compares reports whether match returns true for a name or an operator of the filter. It ignores text in quotes.
+// compares returns true if the function match returns true for at least one name or operator in the filter. It ignores
+// text in quotes.
 func compares(filter string, match func(word string) bool) bool {
 	for i, piece := range strings.Split(filter, "'") {
 		for word := range strings.FieldsFuncSeq(piece, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {

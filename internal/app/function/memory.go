@@ -44,9 +44,9 @@ const (
 	againMemory = 16 << 20 // the minimum memory for a call that is served a second time because rowsMemory was too small
 	smallAnswer = 16 << 10 // the minimum memory that a call keeps while it answers
 
-	// A body needs up to twice its length, because its buffer grows while it arrives. In addition, events need memory for their transactions. Each
-	// record needs memory for its log entry and for up to 15 index rows. Only a limited number of records is written concurrently, so recordsMost
-	// limits this memory.
+	// A body needs up to twice its length, because its buffer grows while the body arrives. In addition, events need memory for their
+	// transactions. Each record needs memory for its log entry and for up to 15 index rows. Only a limited number of records is written
+	// concurrently, so recordsMost limits this memory.
 	bodyWeight    = 2
 	eventsWeight  = 4
 	recordsWeight = 13

@@ -31,8 +31,8 @@ type Gate struct {
 // New returns a closed gate.
 func New() *Gate { return &Gate{changed: make(chan struct{})} }
 
-// Prepare calls prepare until it succeeds, and then opens the gate. It returns early if ctx ends. It reports the first
-// failure, and later failures at most once a minute.
+// Prepare repeats the function prepare until the function succeeds, and then opens the gate. It returns early if ctx
+// ends. It reports the first failure, and later failures at most once a minute.
 //
 // If prepare returns a [problem.Error], a person must act, and [Gate.Pass] returns the error immediately. After any other error, Pass continues to
 // wait.

@@ -1,4 +1,4 @@
-// Package store defines the form of a catalog's rows in the index table and in the log. It also reads these rows. Packages
+// Package store defines the form of a catalog's rows in the index table and in the log, and reads these rows. Packages
 // catalog, check and migrate write the rows.
 package store
 

@@ -73,8 +73,8 @@ type ContentHash string
 type Entry struct {
 	Kind Kind
 	Time time.Time // later than the time of every earlier entry of the same identities
-	// Writes contains one write. If a record moves within its shard, Writes contains two writes. The first removes the old
-	// identity, and the second creates the new identity.
+	// Writes contains one write, or two writes if a record moves within its shard. Of two writes, the first removes the
+	// old identity, and the second creates the new identity.
 	Writes []Write
 }
 

@@ -125,8 +125,7 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	return set, nil
 }
 
-// Required returns the names of the options that must be given again to resume the command. Options that were not given to the first run are not among
-// them.
+// Required returns the names of the options that must be given again to resume the command. It omits options that were not given to the first run.
 func (r Record) Required(options []Option) []string {
 	names := slices.Clone(r.Again)
 	for _, o := range options {

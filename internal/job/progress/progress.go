@@ -123,7 +123,7 @@ func (m *Meter) Use(s Style) {
 	m.style, m.live = s, m.terminal && s == Plain && os.Getenv("TERM") != "dumb" // a dumb terminal cannot move the cursor
 }
 
-// Records makes the meter write "records" instead of "rows".
+// Records makes the meter write "records" where it would write "rows".
 func (m *Meter) Records() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

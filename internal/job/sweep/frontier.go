@@ -36,8 +36,8 @@ type savedStep struct {
 	scan.Step `json:"step"`
 	Depth     int64 `json:"depth,omitempty"` // the number of steps in the chain from the first step to this one
 
-	// Through, Left and Done describe a page that was read before a resume and must be read again. Its rows end at Through, and the rows in Done are
-	// done. Left is the number of rows that are not done. The steps that read the rows after this page already exist.
+	// Through, Left and Done describe a page that was read before a resume and must be read again. The page ends at Through. Done contains the
+	// page's rows that are done. Left is the number of rows that are not done. The steps that read the rows after this page already exist.
 	Through *key.Key `json:"through,omitempty"`
 	Left    int64    `json:"left,omitempty"`
 	Done    []span   `json:"done,omitempty"`

@@ -40,7 +40,7 @@ func (f *Filter) Range() key.Range {
 	return partition
 }
 
-// narrow narrows the ranges of partition keys and row keys to the keys that can match.
+// narrow limits the ranges of partition keys and row keys to the keys that can match.
 func narrow(n node, partition, row *key.Range) {
 	switch n := n.(type) {
 	case and:

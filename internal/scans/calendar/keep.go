@@ -30,9 +30,9 @@ func (k Keep) Check() error {
 
 const mostKept = 1000
 
-// Outdated returns the indexes of the backups that no rule keeps. The occurrences are those of all successful backups,
-// newest first. The newest backup is always kept. If a rule has kept fewer backups than it may keep, it also keeps the
-// oldest backup.
+// Outdated returns the indexes of the backups that no rule keeps. The argument occurrences contains the occurrences of
+// all successful backups, newest first. The newest backup is always kept. If a rule has kept fewer backups than it may
+// keep, it also keeps the oldest backup.
 func (k Keep) Outdated(occurrences []time.Time) (outdated []int) {
 	rules := []struct {
 		left int

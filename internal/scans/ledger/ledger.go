@@ -68,10 +68,10 @@
 //
 // All rows of a scan's steps are in one partition, which processes 2,000 entities per second. A step costs six to eight
 // entities: three for its commit, one to check whether it is pending, and two to four for folding. So a scan makes 200
-// to 300 commits per second. This rate is just enough to copy partitions of ten rows: a step copies 100 partitions,
-// with one transaction each, so 200 steps per second make 20,000 transactions per second. This is the limit of the
-// destination's account. If each step of a count made only one query, the count would need more commits per second. So
-// each of its steps makes four queries.
+// to 300 commits per second. This rate is just enough to copy partitions of ten rows. Each step of such a copy writes
+// 100 partitions, with one transaction each. So 200 steps per second make 20,000 transactions per second, which is the
+// limit of the destination's account. If each step of a count made only one query, the count would need more commits
+// per second. So each of its steps makes four queries.
 //
 // Requests, messages, notes and hints are opaque to the package.
 package ledger

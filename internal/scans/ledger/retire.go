@@ -24,8 +24,8 @@ type EndedScan struct {
 // none of its steps still runs.
 const SettleTime = 15 * time.Minute
 
-// Ended returns up to a thousand ended scans that have not been tidied up, newest first, and whether there are more.
-// The argument previous is the last scan of the previous page, or "".
+// Ended returns up to a thousand ended scans that have not been tidied up, newest first, and reports whether there are
+// more. The argument previous is the last scan of the previous page, or "".
 func (l *Ledger) Ended(ctx context.Context, previous ScanID) (scans []EndedScan, more bool, err error) {
 	r := key.WithPrefix(scansPartition, endedPrefix)
 	if previous != "" {
@@ -101,7 +101,7 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 // Remove removes a scan if the duration age has passed since the scan's end. It removes the scan's own row first, so
 // that no process can continue the scan. Then it removes the members if the scan is a group. The scan stays listed
 // until all its rows are gone. The argument limit is the approximate maximum number of transactions. The result made is
-// their number.
+// the number of transactions made.
 func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.Duration, limit int) (made int, err error) {
 	what := "remove scan " + string(id)
 	s, err := l.Scan(ctx, id)

@@ -78,7 +78,7 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 	return nil
 }
 
-// mayRetry reads a scan, and checks whether it can be retried, using only the ledger. If there is nothing to retry,
+// mayRetry reads a scan, and checks whether it can be retried. It reads only the ledger. If there is nothing to retry,
 // retryable is false.
 func (l *Life) mayRetry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) (s ledger.Scan, retryable bool, err error) {
 	s, err = l.ledger.Scan(ctx, id)

@@ -83,7 +83,7 @@ func ParseSchedules(text string) ([]Schedule, error) {
 
 // overlaps reports whether exports of one schedule would be inside an export of the other schedule.
 func (s Schedule) overlaps(other Schedule) bool {
-	// Comparing one occurrence of each schedule is enough, because all occurrences overlap in the same way.
+	// It is enough to compare one occurrence of each schedule, because all occurrences overlap in the same way.
 	placeOf := func(s Schedule) (container, prefix string) {
 		to := s.requestAt(time.Unix(0, 0)).Action.Destination
 		return cmp.Or(to.Connection, storage.HostConnection) + "/" + to.Container, strings.Trim(to.Prefix, "/") + "/"

@@ -32,7 +32,7 @@ type FailedGroup struct {
 	First []scans.FailedRow `json:"first"` // some of the rows, in the order of the list
 }
 
-// groupSteps is the number of steps whose failed rows are grouped. Ten requests read these rows.
+// groupSteps is the number of steps whose failed rows are grouped. Ten requests are enough to read these rows.
 const groupSteps = 100
 
 // An answer has at most maxGroups groups, each with at most firstRows rows.

@@ -166,8 +166,8 @@ func (d *division) done(high *key.Key) {
 	d.add(high, RangeDone)
 }
 
-// add adds a range up to high, or up to the table's end if high is nil. It omits an empty range, and merges a range
-// with the previous one if both have the same state.
+// add appends the range that ends at high, or at the table's end if high is nil. It omits an empty range, and merges a
+// range with the previous one if both have the same state.
 func (d *division) add(high *key.Key, state string) {
 	r := KeyRange{From: edge(d.at), State: state}
 	for len(d.ends) > 0 && (high == nil || d.ends[0].Last.Compare(*high) < 0) {

@@ -17,7 +17,7 @@ import (
 // grow, the step releases it, waits for a larger part, and reads again. So no step waits for memory while it holds a
 // part. After reading, the step releases the memory that it no longer needs.
 
-// memoryTime is how long a step waits for its part. The rest of stepTime is enough for the work.
+// memoryTime is how long a step waits for its part of the memory. The rest of stepTime is enough for the work.
 const memoryTime = 5 * time.Minute
 
 // The connection and cause of a [ledger.Wait] for memory.

@@ -83,7 +83,8 @@ func (a alphabet) afterPage(keys []string) alphabet {
 	return learned
 }
 
-// branches weighs the characters at which keys branch after their common prefix. Positions with few branches are ignored.
+// branches returns the weights of the characters at which keys branch after their common prefix. Positions with few
+// branches are ignored.
 func branches(keys []string) map[rune]float64 {
 	const (
 		depth = 12 // the number of counted positions

@@ -14,8 +14,8 @@ func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 // If a piece has more pages than its hint and slack allow, hasOutgrownHint returns true. The number of its unread pages is then unknown.
 func (st strand) hasOutgrownHint() bool { return st.Due < -st.slack() }
 
-// End returns the key at which a pending step of this strategy stops before the end of its range, or nil if the step reads to the end. If launches
-// is true, the step also starts the steps of pieces after its range.
+// End returns the key at which a pending step of this strategy stops before the end of its range, or nil if the step reads to the end. If the
+// result launches is true, the step also starts the steps of pieces after its range.
 func End(s scan.Step) (stop *key.Key, launches bool) {
 	var st strand
 	if json.Unmarshal(s.State, &st) != nil {

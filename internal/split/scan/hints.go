@@ -21,7 +21,8 @@ type Hints struct {
 	Keys   []key.Key  `json:"keys"` // in table order
 	// Pages contains the number of full pages in each piece between hints. If rows are large, a page has fewer rows, and counts as a part of a full page.
 	Pages []float64 `json:"pages"`
-	// Share is the number of rows on a page of large rows, divided by the number on a full page. Without large rows, Share is 0.
+	// Share is the number of rows on a page of large rows, divided by the number of rows on a full page. Without large
+	// rows, Share is 0.
 	Share float64 `json:"share,omitempty"`
 }
 

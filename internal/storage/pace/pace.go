@@ -118,7 +118,7 @@ func (p *Pace) Observe(s Seen) (measured bool) {
 
 func (p *Pace) reset() { p.done, p.elapsed, p.busy = 0, 0, false }
 
-// count measures refusals. It reports whether the measurement has ended.
+// count adds s to the measurement of refusals, and reports whether the measurement has ended.
 func (p *Pace) count(s Seen) bool {
 	if p.stale > 0 {
 		p.stale -= s.Done + s.Refused

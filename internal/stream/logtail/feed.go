@@ -44,7 +44,7 @@ type Next struct {
 	More  bool          `json:"more"` // more rows follow; call again immediately
 }
 
-// Each calls fn with each of the rows, until fn fails. It removes the rows from n.
+// Each calls fn with one row after another, until fn fails. It removes the rows from n.
 func (n *Next) Each(fn func(storage.Row) error) error {
 	rows := n.Rows
 	n.Rows = nil

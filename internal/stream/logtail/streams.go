@@ -187,7 +187,7 @@ func (s *Streams) forget(escaped string) {
 }
 
 // write inserts events with the given keys. The result contains the events' ids, or "" for events that may be missing.
-// Errors for which ignored returns true are not reported.
+// write does not return errors for which the function ignored returns true.
 func (s *Streams) write(ctx context.Context, shards []Shard, keys []string, recordAt func(i int) record.Record, ignored func(error) bool) ([]string, error) {
 	ids := make([]string, len(keys))
 	errs := make([]error, len(keys)) // the error of a transaction is at the index of the transaction's first event
@@ -268,7 +268,7 @@ func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show 
 	return err
 }
 
-// newest is Log.Newest for the events of a stream: it calls the function take with events of a span.
+// newest does for the events of a stream what Log.Newest does for rows.
 func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, take func(Event) (taken bool, err error)) (more bool, err error) {
 	m, err := s.read(ctx, stream, span, n)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 // wait for larger parts.
 const Small = 256 << 10
 
-// A budget has two reserves: one for small parts, and one for slow input. Together, they have 1/reserved of the budget's memory.
+// A budget has two reserves: one for small parts, and one for slow input. Together, the reserves are the fraction
+// 1/reserved of the budget's memory.
 const reserved = 16
 
 // ErrFull means that work needs more memory than its part has, and that no more memory is free. The work must release

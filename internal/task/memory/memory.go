@@ -35,8 +35,8 @@ func Limit(files ...string) {
 	limitGC(bytes)
 }
 
-// Held is a large piece of memory that the limit does not include, such as work larger than its budget. While the memory is held, Held
-// raises the limit. Otherwise the collector would run constantly. The zero value holds nothing.
+// Held is a large piece of memory that the limit does not include, such as the memory of work that is larger than its budget. While
+// the memory is held, Held raises the limit. Otherwise the collector would run constantly. The zero value holds nothing.
 type Held struct{ bytes int64 }
 
 var mu sync.Mutex // guards the changes that Held makes to the limit
