@@ -23,8 +23,8 @@ type choice[T ~string] struct {
 	want string
 }
 
-// choose returns an option that takes one word of a list. The first word is the default. The argument want is a text for errors. If want is "", errors
-// list the words.
+// choose returns an option that takes one word of a list. The first word is the default. Errors contain the text want or, if want is "", the list of
+// words.
 func choose[T ~string](name string, keep jobrecord.Keep, to *T, usage, want string, of ...T) option {
 	return option{name, keep, choice[T]{to, of, want}, of[0], usage}
 }

@@ -261,7 +261,7 @@ func (rd *Reader) readMergedPage(ctx context.Context, p plan, k wanted, rows ind
 	return s
 }
 
-// readPage reads pages until a page has a row, or the range ends. The result tries is the number of pages read.
+// readPage reads pages until a page has a row, or the range ends. It also returns tries, the number of pages read.
 func (rd *Reader) readPage(ctx context.Context, q storage.Query) (page storage.Page, tries int, err error) {
 	for tries = 1; tries <= maxEmpty; tries++ {
 		if page, err = rd.readRows(ctx, q); err != nil {

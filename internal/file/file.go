@@ -217,7 +217,8 @@ func (p Path) Create(write func(io.Writer) error) error {
 	})
 }
 
-// Replace creates or replaces a file. Its path always leads to complete content, old or new.
+// Replace creates or replaces a file. At every moment, the path leads to the complete old content or to the complete
+// new content.
 func (p Path) Replace(content []byte) error {
 	return p.inDirectory(func(root *os.Root) error {
 		if _, err := p.stat(root); err != nil && !errors.Is(err, fs.ErrNotExist) {

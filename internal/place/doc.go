@@ -23,5 +23,5 @@
 // A complete export answers queries like a table ([Export.Read]). A token is FILE/PAGE/ROW: the index of the next row's file, the index of its page
 // in this file, and its index on this page. The command writes exports with [Writer]. Until all files are written, the Writer keeps the lines of
 // files.jsonl in a journal ([journal.File]), from which a killed export resumes. [Windows] reads JSON lines or [CSV] that are not part of an export.
-// Their rows may be in any order.
+// The rows of such an input may be in any order.
 package place

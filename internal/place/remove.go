@@ -26,8 +26,8 @@ type Removal struct {
 // reads the export while it is incomplete. It deletes the claim last, so that an interrupted call can be repeated. It
 // deletes nothing if the place belongs to another export, or if a list is missing or was changed.
 //
-// Remove deletes lists only if from.Gone is set, that is, if all data is deleted. So the caller must store each result
-// before the next call. Without the stored result, a deleted list would look like a lost list.
+// Remove deletes the export's lists only if from.Gone is set, that is, if all data is deleted. So the caller must store
+// each result before the next call. Without the stored result, a deleted list would look like a lost list.
 func Remove(ctx context.Context, o Objects, id ExportID, many bool, from Removal, left *int) (Removal, error) {
 	r := remover{o, from, left}
 	remove := r.removeOne

@@ -31,7 +31,7 @@ const (
 	leastRows    = 10
 )
 
-// rows returns the number of rows on a page, or 0 without a limit. Small pages keep the rate even.
+// rows returns the number of rows on a page, or 0 without a limit. Small pages keep the rate steady.
 func (l *Limits) rows() int {
 	if l == nil {
 		return 0

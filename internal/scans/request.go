@@ -55,7 +55,7 @@ type TableRef struct {
 	Container  string `json:"container,omitempty"`
 	Prefix     string `json:"prefix,omitempty"`
 	Connection string `json:"connection,omitempty"` // a setting's name; the app's own storage if absent
-	// Export is the hash of the export that a scan reads. Start sets it. If another export later has the same place,
+	// Export is the hash of the export that a scan reads. Start sets it. If the place later contains another export,
 	// the scan fails.
 	Export string `json:"export,omitempty"`
 }

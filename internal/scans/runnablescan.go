@@ -148,7 +148,7 @@ func (ss *Scans) loadScan(ctx context.Context, id ledger.ScanID) (*Loaded, error
 	if err != nil || own || s.State == ledger.Running {
 		return s, err
 	}
-	return ss.Loaded.getSince(ctx, id, called, read) // s comes from an earlier read, after which the scan may have been restarted
+	return ss.Loaded.getSince(ctx, id, called, read) // the scan may have been restarted since s was read
 }
 
 // loadAnew reads a scan. The argument earlier is the result of an earlier call, or nil. Only a scan's state

@@ -61,8 +61,8 @@ func beingDeleted(code string) bool {
 	return code == "TableBeingDeleted" || code == "QueueBeingDeleted" || code == "ContainerBeingDeleted"
 }
 
-// Broken reports whether err is an answer with status 500 that does not mean overload. The service could not
-// carry out the request.
+// Broken reports whether err is an answer with status 500 that does not mean overload. Such an answer means that the
+// service could not carry out the request.
 func Broken(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && brokenBy(e.Status, e.Code)

@@ -19,8 +19,8 @@ import (
 const (
 	retryDelay = 250 * time.Millisecond
 	// After a try that failed by chance, the first pause is about as long as the try, but at least chanceDelay. A longer pause
-	// would cost more time than the refusal. For example, if requests take 20 ms and one in five is refused, pauses of 100 ms take
-	// as much time as the requests.
+	// would cost more time than the refusal. For example, if requests take 20 ms and one in five is followed by a pause of 100 ms,
+	// the pauses together take as much time as the requests.
 	chanceDelay = 10 * time.Millisecond
 	// maxRetryDelay is short. So work resumes soon after an outage, and a single throttled write does not delay its step
 	// for long.

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrInterrupted is the error of work that ended early because its context was canceled. All work that had begun is done, and its requests have
-// ended. If some requests have not ended, a wrapping error names them.
+// ended, except for requests that a wrapping error names.
 var ErrInterrupted = errors.New("interrupted")
 
 // Do calls fn and returns its error. A panic becomes an error with the stack.

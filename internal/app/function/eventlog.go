@@ -106,7 +106,7 @@ func (s streams) append(w http.ResponseWriter, r *http.Request, given url.Values
 	return nil
 }
 
-// writePartial answers a call if perhaps only some of its events were appended.
+// writePartial answers a call if some of its events were perhaps not appended.
 func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.PartialError, err error, once string) {
 	zerolog.Ctx(r.Context()).Error().Err(err).Msg("the events were not appended")
 	ids := make([]*string, len(partial.IDs))

@@ -73,7 +73,8 @@ func withLimits(bytes int64, t time.Duration, next http.Handler) http.Handler {
 	})
 }
 
-// unpacked returns the request's body, uncompressed. Both the compressed and the uncompressed body have at most limit bytes.
+// unpacked returns the request's body, uncompressed. Neither the compressed nor the uncompressed body may have more than
+// limit bytes.
 func unpacked(w http.ResponseWriter, r *http.Request, limit int64) (io.ReadCloser, error) {
 	body := http.MaxBytesReader(w, r.Body, limit)
 	switch encoding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")); encoding {

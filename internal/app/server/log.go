@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/problem/secret"
 )
 
-// maxValue is the maximum length of a text in a line of the log, in bytes. Keys, messages and callers' input may be longer, and
-// the Functions host truncates lines of 64 KB.
+// maxValue is the maximum length of a text in a line of the log, in bytes. Without this limit, long keys, messages and callers'
+// input could make lines of 64 KB, which the Functions host truncates.
 const maxValue = 1000
 
 // newLog returns the handler's log. Warnings and errors go to stderr, where the host gives them their level. All other lines
@@ -38,7 +38,7 @@ func (b byLevel) WriteLevel(l zerolog.Level, p []byte) (int, error) {
 	return len(p), nil
 }
 
-// shorten returns the text, shortened to at most maxValue bytes as JSON.
+// shorten shortens the text so that its JSON has at most maxValue bytes.
 func shorten(text string) string {
 	whole := text
 	for most := min(maxValue, len(whole)); ; most /= 2 {

@@ -36,8 +36,8 @@
 // # Busy tables
 //
 // Workers do not steal if more queries would be useless: if the caller's limit or the pace is reached, if the rows already read keep the target
-// busy, or if there is no memory for a page. For the same reason, no worker steals from a range within a throttled partition. A busy partition
-// delays the rows after it if the sweep processes a list of rows, or if a copy has few workers.
+// busy, or if there is no memory for a page. No worker steals from a range within a throttled partition either, because more queries would be
+// useless there too. A busy partition delays the rows after it if the sweep processes a list of rows, or if a copy has few workers.
 //
 // # What is not known
 //

@@ -126,8 +126,8 @@ func (p *pacer) limit() int {
 }
 
 // enoughRead reports whether the rows that were read keep the target busy while two more pages are read. While
-// enoughRead returns true, the sweep makes no queries. Rows that are read early may be unfinished when the process
-// dies, and must then be read again.
+// enoughRead returns true, the sweep makes no queries. If the process dies, rows that it has read but not processed
+// must be read again.
 func (p *pacer) enoughRead(f *frontier) bool {
 	if p.inOrder || p.target.took == 0 { // in table order, only one unit runs at a time
 		return false

@@ -25,7 +25,7 @@ type Applied struct {
 // nothing if a row could not be copied. The argument o contains the options of the comparison.
 //
 // Apply writes or deletes a row only if the row is unchanged in the destination since the plan was made. If fixed is false, Apply deletes a row
-// only if the source still lacks the row. A fixed source, such as an export, cannot have changed.
+// only if the source still lacks the row. If fixed is true, the source, such as an export, cannot have changed.
 func (p *Plan) Apply(ctx context.Context, s sweep.Spec, destination *storage.Table, o sweep.Options, fixed bool) (r Applied, err error) {
 	all, watch := int64(0), o.Watch
 	if watch != nil {

@@ -6,8 +6,8 @@ import (
 )
 
 // Keep contains the number of backups that each rule keeps. The rules are the rules of restic. Last keeps the newest
-// backups. Daily, Weekly and Monthly keep the newest backup of each day, week or month, and count only days, weeks and
-// months that have a backup. Days are in UTC, and weeks follow ISO 8601.
+// backups. Daily, Weekly and Monthly keep the newest backup of each day, week or month. A day, week or month without a
+// backup is not counted. Days are in UTC, and weeks follow ISO 8601.
 type Keep struct {
 	Last    int `json:"last,omitempty"`
 	Daily   int `json:"daily,omitempty"`

@@ -51,18 +51,19 @@
 //
 // Done rows are folded (fold.go), on average after every 48th commit. A folded row has the sums of the rows that it
 // replaces. Folded rows are folded again, so a million steps leave about 150 rows. A folded row also has a timeline,
-// and up to 512 keys at which pages ended. The timeline's times come from the service's clock. The keys are for ranges
-// and hints.
+// and up to 512 keys at which pages ended. The timeline's times come from the service's clock. Ranges and hints are
+// computed from the keys.
 //
 // A status reads one page, so it sees all rows at the same moment. The page contains folded rows, then done rows,
 // pending rows, and the scan's own row. The rows x and w sort after the scan's own row, because a status does not need
 // them. If many steps are pending, a second request reads the scan's row. Heartbeats need a third request.
 //
-// When a scan ends, one transaction removes it from the list of open scans. The same transaction puts its summary into
-// the list of all scans, unless this list has a later attempt. A canceled or failed scan may still have running steps.
-// The final sums are added 15 minutes later, and until then, a list reads the scan's own rows. A day after a scan's
-// end, its done rows are folded into one row. When a scan's retention is over, its own row is removed first, unless it
-// has changed. So a retry never finds a half-removed scan. The scan's row in the list is removed last.
+// When a scan ends, one transaction removes it from the list of open scans. The same transaction puts the scan's
+// summary into the list of all scans, unless this list already has a later attempt of the scan. A canceled or failed
+// scan may still have running steps. The final sums are added 15 minutes later, and until then, a list reads the scan's
+// own rows. A day after a scan's end, its done rows are folded into one row. When a scan's retention is over, its own
+// row is removed first, unless it has changed. So a retry never finds a half-removed scan. The scan's row in the list
+// is removed last.
 //
 // # Limits
 //

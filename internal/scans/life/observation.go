@@ -15,7 +15,7 @@ const (
 	// the longest pause between two polls.
 	Redelivery = 30 * time.Second
 	// ObservationPause is the time between two observations. In this time, each living process writes a heartbeat. One
-	// observation is not enough, because a process may have begun a step after its last heartbeat.
+	// observation is not enough: if a process began a step after its last heartbeat, no heartbeat names the step yet.
 	ObservationPause = 2 * ledger.HeartbeatTime
 	// maxObservations is the maximum number of observations in a run of Maintain. At the first observation, a new step's
 	// message may not have been sent yet. For such steps, the second and the third observation are compared.

@@ -60,7 +60,7 @@ type Status struct {
 	// Rate is how many rows per second were read or retried over the last minute; nil if no step was done for 15
 	// seconds.
 	Rate *float64 `json:"rate,omitempty"`
-	// SecondsLeft is set only if the estimate is probably right within a factor of 2.
+	// SecondsLeft is set only if it is probably between half and twice the time that the scan still takes.
 	SecondsLeft *float64 `json:"secondsLeft,omitempty"`
 	// The counts of requests include requests of leased steps.
 	Throttled    int64  `json:"throttled"` // requests that the storage throttled
@@ -108,9 +108,9 @@ type Instance struct {
 // AliveTime is the maximum age of a living process's last heartbeat. It allows for two failed heartbeats.
 const AliveTime = 3 * ledger.HeartbeatTime
 
-// repairTime is the longest time from a dead process's last heartbeat until its steps are resent. Maintain runs every
-// minute and takes [life.ObservationPause]. If the instance that ran Maintain is lost, the steps are resent a minute
-// later.
+// repairTime is the longest time from a dead process's last heartbeat until its steps are resent, unless a run of
+// Maintain is lost. Maintain runs every minute and takes [life.ObservationPause]. If the instance that ran Maintain is
+// lost, the steps are resent a minute later.
 const repairTime = 90 * time.Second
 
 // Reader reports on scans. It changes nothing.

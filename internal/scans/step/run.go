@@ -229,7 +229,7 @@ const (
 	overtaken                   // another delivery has committed the step
 )
 
-// commit records in one transaction that the step is done, and that its children and deletion are pending.
+// commit makes one transaction. It records that the step is done, and that its children and deletion are pending.
 func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (commitResult, error) {
 	var left []*scans.Message
 	for i := range out.children {

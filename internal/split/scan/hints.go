@@ -14,7 +14,7 @@ import (
 // HintPages is the maximum number of full pages between two hints.
 const HintPages = 6
 
-// Hints record where a scan with the given bounds found the rows of a table. They contain the last key of about every sixth page: about 1,300 keys
+// Hints show where a scan with the given bounds found the rows of a table. They contain the last key of about every sixth page: about 1,300 keys
 // for a table of 8 million rows.
 type Hints struct {
 	Bounds key.Bounds `json:"bounds"`

@@ -175,8 +175,9 @@ func (m *merge) read(ctx context.Context, p *source) (readUntil time.Time, err e
 	return readUntil, nil
 }
 
-// rowsOf returns the number of rows to request from a shard. If a full page fits into one answer, each shard gets a full
-// page. Otherwise each shard gets an equal share of the answer's rows, plus a margin.
+// rowsOf returns the number of rows to request from a shard. If a full page fits into one answer, a full page is
+// requested from each shard. Otherwise, rowsOf divides the answer's rows equally among the shards, and adds a margin for
+// each shard.
 func (m *merge) rowsOf(ctx context.Context) int {
 	wanted := m.sizes.Rows(ctx, m.most, MaxAnswer)
 	if wanted == m.most {

@@ -233,7 +233,7 @@ type EventQuery struct {
 }
 
 // Read calls the function take with the newest events of a stream, newest first, until take returns false. A stream
-// without events is not an error. The result cursor is for the next page, which contains older events. If there are
+// without events is not an error. The returned cursor is for the next page, which contains older events. If there are
 // no older events, cursor is "". Read makes one query for each shard, and sometimes a query for the stream's row.
 func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take func(Event) bool) (cursor string, err error) {
 	if err := input.Top(q.Top, MaxTop); err != nil {

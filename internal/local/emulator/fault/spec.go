@@ -115,7 +115,7 @@ func (n Name) Applied() bool { return n == TimeoutAfter || n == ResetAfter || n 
 type rule struct {
 	name       Name
 	p          float64       // probability, for the rules that have one
-	rate       float64       // requests, or entities and messages, per second, for the rate limits
+	rate       float64       // for the rate limits: requests per second, or entities and messages per second
 	min, max   time.Duration // for latency
 	by         time.Duration // for delay and deletion
 	retryAfter time.Duration // for the header Retry-After of answers with status 503; 0 for no header
