@@ -209,7 +209,7 @@ func (o *catalogCountOptions) run(r *call) error {
 	})
 }
 
-// countAll counts all matching records. One call of Count covers only a part of them.
+// countAll counts all matching records. One call of Count may count only a part of them.
 func countAll(ctx context.Context, cat *catalog.Catalog, q catalog.Lookup) (catalog.Total, error) {
 	for total := (catalog.Total{}); ; {
 		part, err := cat.Count(ctx, q)

@@ -212,7 +212,7 @@ func inGroups(flags []*pflag.Flag, format func(title string, group []*pflag.Flag
 	return text
 }
 
-// position returns a flag's group, and its place within the group.
+// position returns a flag's group, and the flag's place within the group.
 func position(flag string) (group, at int) {
 	for group, g := range flagGroups {
 		if at := slices.Index(strings.Fields(g.names), flag); at >= 0 {

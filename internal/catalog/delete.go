@@ -149,11 +149,10 @@ func (x *bulkDeletion) run(ctx context.Context, q Lookup) error {
 
 var errNotToDelete = errors.New("the record was written after the deletion had begun")
 
-// checkDeletable reports whether the record of a live head may be deleted. It returns errNotToDelete if this deletion has
-// already deleted a record with the same identity. It also returns this error if the head's write is newer than the claim, and
-// the claim belongs to another try. The head is read before the claim is checked. So if a repetition has taken over the claim
-// of a suspended first try, the first try does not delete newer records. The argument row is the index row in which the record
-// was found, or empty.
+// checkDeletable reports whether the record of a live head may be deleted. It returns errNotToDelete if this deletion has already deleted a record with the
+// same identity. It also returns this error if another try holds the claim and the head's write is newer than the claim. The head is read before the claim
+// is checked. So if a repetition has taken over the claim of a suspended first try, the first try does not delete newer records. The argument row is the
+// index row in which the record was found, or empty.
 func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]

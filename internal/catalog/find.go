@@ -222,8 +222,8 @@ func (s mergedPage) matches() int {
 	return n
 }
 
-// readMergedPage reads a page of each of the key's partitions. It merges the rows up to the smallest of the pages' last
-// RowKeys.
+// readMergedPage reads a page of each of the key's partitions. Each page has a last RowKey. readMergedPage merges the
+// rows up to the smallest of these RowKeys.
 func (rd *Reader) readMergedPage(ctx context.Context, p plan, k wanted, rows index.RowRange, top int) mergedPage {
 	top = rd.rowSizes.Rows(ctx, top, readMost/int64(len(k.partitions)))
 	pages := make([]storage.Page, len(k.partitions))

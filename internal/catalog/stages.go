@@ -68,7 +68,7 @@ var (
 // index rows that readers use may not contain them yet.
 type refused struct {
 	error
-	firstHashes []index.FirstHash // the hashes of the first index values of the records that caused the refusal
+	firstHashes []index.FirstHash // for each record that caused the refusal, the hash of its first index value
 }
 
 func (e *refused) Unwrap() error { return e.error }
@@ -276,7 +276,7 @@ func (st *stages) completeLast(ctx context.Context, d decision, o claim.ID) (Wri
 // applied is an entry whose index rows are written.
 type applied struct {
 	store.Entry
-	sure bool                          // no request was repeated, so the service cannot carry out a request later
+	sure bool                          // no request was repeated, so no late copy of a request can still be carried out
 	gone map[index.PartitionKey]string // ETags of the written tombstones, by partition, as far as the service has sent them
 }
 

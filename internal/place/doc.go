@@ -7,8 +7,8 @@
 //	files.jsonl     one line for each file, in table order ([File])
 //	manifest.json   written last: the export is complete if it exists ([Manifest])
 //
-// The last member of the claim and of the manifest is the hash of everything before it. An export of many tables contains an export of each table,
-// in a directory or prefix with the table's name. It also has these objects:
+// The last member of the claim and of the manifest is the hash of everything before it. An export of many tables contains an export of each table, in a
+// directory or prefix with the table's name. The export of many tables also has these objects:
 //
 //	tables-claim.json   the claim, written first
 //	tables.json         written last: the export is complete if it exists ([Tables])

@@ -21,8 +21,8 @@ import (
 // markers are the names of the objects that mark a place as an export.
 var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
 
-// formatPrefix begins the content of each marker. Objects of other programs may have the same names, but not this
-// content.
+// formatPrefix is the beginning of each marker's content. Objects of other programs may have the same names, but not
+// this content.
 const formatPrefix = `{"format":"tablesweep-`
 
 func hasMarker(ctx context.Context, o Objects, name string) (bool, error) {
@@ -98,10 +98,10 @@ func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 // the inner export needs a few requests.
 const patience = 4 * time.Second
 
-// Take puts a claim, as [PutClaim] does, and then checks whether another export has begun at the same moment in a surrounding place or within
-// the place. Each export puts its claim before it checks. So at least one of two exports finds the other, and they never both continue. The
-// inner export yields immediately: it withdraws its claim. The outer export waits until the inner claim is gone, and yields if this takes too
-// long. The export that yields fails with [ErrTaken]. After any other error, Take tries briefly to withdraw the claim.
+// Take puts a claim, as [PutClaim] does. Then it checks whether another export has begun at the same moment, in a place that contains this place or lies in
+// it. Each export puts its claim before it checks. So at least one of two exports finds the other, and they never both continue. The inner export yields
+// immediately: it withdraws its claim. The outer export waits until the inner claim is gone, and yields if this takes too long. The export that yields
+// fails with [ErrTaken]. After any other error, Take tries briefly to withdraw the claim.
 //
 // The function begun, which may be nil, reports whether another process has begun the same export. If the claim already
 // exists, another process has put it. That process has died, or will soon begin the export, so Take waits a while. If

@@ -152,9 +152,9 @@ func claimOf(ctx context.Context, o Objects, name, format string) (c Claim, err 
 	return c, err
 }
 
-// PutClaim claims the place for an export. It fails with [ErrTaken] if the place belongs to another export. It reads
-// the claim before it writes, because without the permission to read, an export could neither be completed nor resumed
-// after a crash.
+// PutClaim claims the place for an export. If the place belongs to another export, PutClaim fails with [ErrTaken]. It
+// reads the claim before it writes, so that a missing permission to read is found early. Without this permission, an
+// export could neither be completed nor resumed after a crash.
 func PutClaim(ctx context.Context, to Objects, c Claim) error {
 	_, err := putClaim(ctx, to, c)
 	return err
@@ -170,7 +170,7 @@ func putClaim(ctx context.Context, to Objects, c Claim) (made bool, err error) {
 		return made, err
 	}
 	there, err := claimOf(ctx, to, c.name(), c.Format)
-	if err == nil && there.ID != c.ID { // a claim with the same id was made by an earlier try of this request
+	if err == nil && there.ID != c.ID { // an equal id means that an earlier try of this request made the claim
 		err = fmt.Errorf("%w: it contains an export", ErrTaken)
 	}
 	return false, err

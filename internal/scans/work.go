@@ -198,8 +198,8 @@ type copyKeys struct {
 	source string // the name of the table or container
 }
 
-// Split makes one row for each partition, and divides these rows into transactions. All rows are in one partition,
-// named after the source, so a hundred fit into a transaction.
+// Split makes one row for each partition, and divides these rows into transactions. All these rows are in one
+// partition, which is named after the source. So a transaction can write a hundred of them.
 func (c copyKeys) Split(rows []storage.Row) [][]storage.Row {
 	var keys []storage.Row
 	for _, row := range rows {

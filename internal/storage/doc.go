@@ -6,12 +6,12 @@
 // container's blobs, which are never replaced. [RequestOptions] control the requests.
 //
 // The clients of azure-sdk-for-go make the requests for queues, and create, list and remove tables. This package makes
-// its own requests for rows (rows.go) and for blobs (blob.go). These requests do not use azcore's policies, which
-// would take as much processor time as all other work on a row (newPipeline). aztables decodes entities into Go maps,
-// and so loses the difference between Double 3.0 and Int32 3. aztables also refuses empty partition keys, and leaves
-// quotes in a batch's keys unescaped. It does not show which operation of a batch failed, and parses a hundred answers
-// although one status is enough. azblob links Apache Arrow, and does not retry as described below. sign.go signs all
-// requests.
+// its own requests for rows (rows.go) and for blobs (blob.go). These requests do not use azcore's policies, which would
+// take as much processor time as all other work on a row (newPipeline). aztables decodes entities into Go maps, and so
+// loses the difference between Double 3.0 and Int32 3. aztables also refuses empty partition keys, and leaves quotes in
+// a batch's keys unescaped. aztables does not show which operation of a batch failed. For a batch of a hundred
+// operations, it parses a hundred answers, although one status is enough. azblob links Apache Arrow, and does not retry
+// as described below. sign.go signs all requests.
 //
 // # Rows as text
 //
@@ -30,10 +30,10 @@
 // request, perhaps because of the key in its URL, the row is immediately sent in a transaction. Each try has an id, so
 // an answer that arrives twice is not mistaken for the answer to the next request. Some endpoints return the request's
 // id. After an endpoint's first good answer with an id, each good answer of the endpoint must contain the id of its
-// request. The answer to a row's write must have an ETag. An answer is compressed only if it is a blob that is stored
-// compressed. The keys of a page must ascend, lie in the query's range, and follow the keys of earlier pages. Two
-// kinds of damage cannot be noticed: a page without some of its rows, and a deletion that is confirmed with the
-// request's id but was not carried out.
+// request. The answer to a row's write must have an ETag. The only compressed answers are blobs that are stored
+// compressed. The keys of a page must ascend, lie in the query's range, and follow the keys of earlier pages. Two kinds
+// of damage cannot be noticed: a page without some of its rows, and a deletion that is confirmed with the request's id
+// but was not carried out.
 //
 // # Retries
 //

@@ -154,7 +154,7 @@ func wrap(op string, x *exchange, err error) error {
 		return fmt.Errorf("%s: %w: %w", op, errNoAnswer, err)
 	}
 	code, message := serviceError(x.answer)
-	// The first line contains the reason, sometimes after the operation's index.
+	// The message's first line contains the reason. The operation's index may precede the reason.
 	message, _, _ = strings.Cut(message, "\n")
 	message = strings.TrimSpace(strings.TrimPrefix(message, strconv.Itoa(x.failed)+":"))
 	message = cmp.Or(x.hide(message), "the service gave no reason")

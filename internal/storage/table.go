@@ -135,9 +135,9 @@ type Query struct {
 	Token  *key.Token
 }
 
-// The memory that a page needs until all transactions with the page's rows have answers. With concurrent pages, a row of 158 bytes needed
-// 1,400 bytes of memory, a row of 228 bytes needed 1,500 bytes, and a row of 548 bytes needed 3,600 bytes. Large rows, with 30,000
-// characters per property or with 252 properties, needed 2.1 to 2.7 bytes for each byte of the answer.
+// These constants give the memory that a page needs until all transactions with the page's rows have been answered. With concurrent pages, a row of 158
+// bytes needed 1,400 bytes of memory, a row of 228 bytes needed 1,500 bytes, and a row of 548 bytes needed 3,600 bytes. Large rows, with 30,000 characters
+// per property or with 252 properties, needed 2.1 to 2.7 bytes for each byte of the answer.
 const (
 	pageWeight = 3      // bytes of memory for each byte of the answer
 	rowWeight  = 3 << 9 // bytes of memory for each row
@@ -268,8 +268,8 @@ func (q Query) inOrder(rows []Row) error {
 	return nil
 }
 
-// lastKey returns the key of the last row that was read, in these rows or in earlier pages. If the key is unknown,
-// lastKey returns nil.
+// lastKey returns the key of the last row in rows or, if rows is empty, the key of the last row of the earlier pages.
+// If the key is unknown, lastKey returns nil.
 func (q Query) lastKey(rows []Row) *key.Key {
 	switch {
 	case len(rows) > 0:

@@ -121,8 +121,8 @@ func writeStarted(w http.ResponseWriter, r *http.Request, id ledger.ScanID, err 
 	return err
 }
 
-// statusPath returns the path of the scan's status. The path has no scheme and no host name, because only the caller knows them. Behind a TLS proxy,
-// the scheme would be wrong.
+// statusPath returns the path of the scan's status. The path has no scheme and no host name, because only the caller knows them. Behind a TLS proxy, the
+// app sees a different scheme than the caller.
 func statusPath(id ledger.ScanID) string { return "/api/scans/" + string(id) }
 
 func (s scanAPI) start(w http.ResponseWriter, r *http.Request, _ url.Values) error {

@@ -74,7 +74,7 @@ func Count(ctx context.Context, s sweep.Spec, o sweep.Options, limit time.Durati
 			writes += w.Writes(rows)
 		}
 	})
-	totals.Rows -= totals.Failed // listed rows that are missing
+	totals.Rows -= totals.Failed // do not count listed rows that are missing
 	all := err == nil
 	if errors.Is(err, task.ErrInterrupted) && ctx.Err() == nil {
 		err = nil // the count ended because of its time limit

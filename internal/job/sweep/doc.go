@@ -15,11 +15,11 @@
 //
 // # A sweep that dies
 //
-// The checkpoint's lines are a journal, with a line for each finished unit of work. If the process dies before a page is done, the page is read again
-// with the same token. Only the rows of the first reading count. Rows that a killed deletion had already removed are missing in the second reading,
-// and count as deleted. Before thieves make their first queries, the journal records the new end of their victim. The sweep reads ahead only as many
-// rows as it can process in the time that two queries take. So after a crash, it reads few pages again. While a process uses the checkpoint, it locks
-// a file beside the checkpoint. The checkpoint contains the addresses of its tables and queue, but no account keys and no signatures.
+// The checkpoint's lines are a journal, with a line for each finished unit of work. If the process dies before a page is done, the page is read again with
+// the same token. Only the rows of the first reading count. Rows that a killed deletion had already removed are missing in the second reading, and count as
+// deleted. Before a thief makes its first query, the journal records where the victim's range now ends. The sweep reads ahead only as many rows as it can
+// process in the time that two queries take. So after a crash, it reads few pages again. While a process uses the checkpoint, it locks a file beside the
+// checkpoint. The checkpoint contains the addresses of its tables and queue, but no account keys and no signatures.
 //
 // # In table order
 //

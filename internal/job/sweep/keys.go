@@ -46,7 +46,8 @@ func (k *Keys) Fit() error {
 // Len returns the number of different keys.
 func (k *Keys) Len() int64 { return int64(len(k.keysAfter(nil))) }
 
-// keysAfter returns the keys after the given key in table order, each once. For nil, it returns all keys.
+// keysAfter returns the keys that follow the given key, in table order and without repetitions. For nil, it returns all
+// keys.
 func (k *Keys) keysAfter(after *key.Key) []key.Key {
 	slices.SortFunc(k.keys, key.Key.Compare)
 	k.keys = slices.Compact(k.keys)

@@ -266,8 +266,8 @@ func (r *run) steal() {
 	}
 	least := 0.0
 	if r.inOrder && !r.scan.partitions || r.state.comparison != nil {
-		// Here, stealing from a range of less than a page gains nothing: in table order, pages wait long for their turn, and in a comparison, each
-		// page takes two queries.
+		// Here, nothing is stolen from a range of less than a page, because this gains nothing: in table order, pages wait long for their turn, and in a
+		// comparison, each page takes two queries.
 		least = float64(r.scan.PageRows)
 	}
 	idle := r.pacer.source.freeRequests(r.state.frontier.reads)

@@ -24,8 +24,8 @@ type sweepState struct {
 	consumes   bool // later queries do not return rows that were processed, for example because these rows were deleted
 }
 
-// open restores the state from the checkpoint. after is the last key that earlier runs took from the list. resumed reports whether there were earlier
-// runs.
+// open restores the state from the checkpoint. The result after is the last key that earlier runs took from the list. The result resumed reports whether
+// there were earlier runs.
 func (b *sweepState) open(listed bool) (after *key.Key, resumed bool, err error) {
 	c := b.checkpoint
 	if c.frontier == nil {

@@ -205,7 +205,7 @@ func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []sto
 	}
 	missing, extra, stay := of[sweep.Missing], of[sweep.Extra], 0
 	if c.filter != "" {
-		there, err := findExisting(ctx, o, c.places[1], missing, "Timestamp") // any property is enough, because every row has its ETag
+		there, err := findExisting(ctx, o, c.places[1], missing, "Timestamp") // one property is enough, because only the rows' ETags are used
 		if err != nil {
 			return r, fmt.Errorf("read the destination: %w", err)
 		}

@@ -156,7 +156,7 @@ func KeepsNumber(text string) bool {
 	return significant(strconv.FormatFloat(f, 'e', len(given)-1, 64)) == strings.TrimRight(given, "0")
 }
 
-// significant returns a number's digits without sign, point, exponent, and leading or trailing zeros.
+// significant returns a number's digits: it removes the sign, the point, the exponent, and the zeros at both ends.
 func significant(number string) string {
 	if e := strings.IndexAny(number, "eE"); e >= 0 {
 		number = number[:e]

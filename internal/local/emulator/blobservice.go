@@ -87,7 +87,7 @@ func (r resource) described(more ...[2]string) response {
 // encrypted is a header of answers to writes of blobs.
 var encrypted = [2]string{"X-Ms-Request-Server-Encrypted", "true"}
 
-// blobCall is the Blob service's running request. Only one runs at a time.
+// blobCall is the request that the Blob service handles at present. The service handles one request at a time.
 type blobCall struct {
 	*call
 	s         blobService

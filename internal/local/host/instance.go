@@ -32,7 +32,7 @@ func newInstance(h *Host, id int) *instance {
 }
 
 // run keeps the handler process running, and gets messages for it. When ctx ends, run stops getting messages. When the
-// second context ends, run kills the process.
+// context work ends, run kills the process.
 func (in *instance) run(ctx, work context.Context) {
 	life, end := context.WithCancel(work)
 	defer end() // in case the process never started

@@ -173,7 +173,7 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 				return
 			case <-every.C:
 			}
-			// Use ctx, not the renewing context: if the renewal were aborted, it could still change the pop receipt.
+			// Use ctx, not the renewing context: an aborted renewal could still change the pop receipt.
 			next, err := l.queue.Update(ctx, m, MessageLease)
 			if err == nil {
 				m.PopReceipt, receipt = next, next

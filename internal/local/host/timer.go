@@ -19,8 +19,8 @@ const (
 	soonAgain = renewal / 3
 )
 
-// timer runs one function's schedule for all instances of the host. Only one of the hosts on a storage account runs the timer. The function's
-// runs never overlap.
+// timer runs one function's schedule for all instances of the host. Of all hosts on a storage account, only one runs the timer. The function's runs never
+// overlap.
 type timer struct {
 	host     *Host
 	function hosted

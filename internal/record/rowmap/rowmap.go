@@ -104,11 +104,10 @@ func (m *Map) changed(c Change) {
 // Rows maps a row to zero, one or several rows, with any keys. An error concerns only this row, unless it is the context's
 // error.
 //
-// The program reads a value as a number, a boolean or a string. If an output property has the name and value of an input
-// property, it keeps the input property's type and text. If only the names are equal, and the new value fits the input
-// property's type, the output property keeps this type. Any other string becomes a String, and any other boolean a Boolean. Any other number becomes an
-// Int32 if it is whole and in range, and otherwise a Double. A member "P@odata.type" sets the type of P. Members that are
-// null are dropped. Timestamp and members whose names start with "odata." are ignored.
+// The program reads a value as a number, a boolean or a string. If an output property has the name and value of an input property, it keeps the input
+// property's type and text. If only the names are equal, and the new value fits the input property's type, the output property keeps this type. Any other
+// string becomes a String, and any other boolean a Boolean. Any other number becomes an Int32 if it is whole and in range, and otherwise a Double. A member
+// "P@odata.type" sets the type of P. Members that are null are dropped. The member Timestamp, and all members whose names start with "odata.", are ignored.
 func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity, err error) {
 	if e, err = m.rename(e); err != nil || m.query == nil {
 		return []storage.Entity{e}, err

@@ -34,12 +34,12 @@
 //   - A peek shows the 32 messages that have been visible for longest. Queues nearly preserve the order of messages. If
 //     one of the 32 was put into the queue 10 seconds after the step was recorded, or 30 seconds after the step failed,
 //     all earlier messages are also among the 32. So if the step's message is not among them, it is not in the queue.
-//     After 12 minutes, Maintain resends the message even if it may be in the queue. This delay doubles with each
+//     After 12 minutes, Maintain resends the message even if it may be in the queue. The 12 minutes double with each
 //     resend.
 //
 // If the first observation shows steps that may be lost, Maintain stores this observation in the ledger. If Maintain's
 // next run begins within two minutes, it uses the stored observation as its first observation. So lost steps are found
-// even if no process lives for 10 seconds.
+// even if every process dies within 10 seconds of its start.
 //
 // The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless, because
 // a step is committed once. If a request takes at most 200 ms, heartbeats and observations add at most 1 % to the

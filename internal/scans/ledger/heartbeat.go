@@ -37,7 +37,7 @@ type Heartbeat struct {
 	Steps   []Held
 	Waiting []Wait        // sorted by connection
 	At      time.Time     // when it was written, by the service's clock
-	Age     time.Duration // of the row, by the service's clock
+	Age     time.Duration // the row's age, by the service's clock
 
 	etag string
 }

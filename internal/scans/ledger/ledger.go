@@ -243,8 +243,8 @@ func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	return err
 }
 
-// beginAttempt returns the write of a done row that belongs to no step. The row counts the attempt's first step as a
-// child.
+// beginAttempt returns the operation that writes a done row. The row belongs to no step, and counts the attempt's first
+// step as its child.
 func beginAttempt(id ScanID, now time.Time, ahead scan.Outlook) storage.Op {
 	sums := Sums{children: 1, ahead: ahead}
 	return op(storage.Insert, id, donePrefix+key.Inverted(now)+"|", properties(sums.counts())...)

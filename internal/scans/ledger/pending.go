@@ -97,8 +97,8 @@ func pendingStep(e storage.Entity, readAt time.Time) Pending {
 	return p
 }
 
-// Resending records that the step's lost message is about to be sent again. It reports false if another process has
-// committed, begun or resent the step since p was read.
+// Resending notes in the step's pending row that the step's lost message is about to be sent again. It reports false if
+// another process has committed, begun or resent the step since p was read.
 func (l Steps) Resending(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	properties := []storage.Property{storage.Int64Property("Sends", int64(p.Sends+1))}
 	if p.Lost == 0 {

@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// If a table is deleted during its group's export, the group leaves it out, and names it in the group's note. The
+// If a table is deleted during its group's export, the group leaves the table out, and names the table in its note. The
 // table's scan fails permanently, and its exported blobs are deleted. The claim of the table's export is deleted before
 // the blobs, so readers of the group's export do not find this table. If a late process writes another blob, Maintain
 // deletes the blob a day later.

@@ -28,7 +28,7 @@ const (
 	// firstPause is the pause after the first resend of a message. The pause doubles with each resend, up to maxPause.
 	firstPause = 30 * time.Second
 	maxPause   = 16 * time.Minute
-	// If a step is lost later than maxLost after the first resend of its message, the scan fails.
+	// If a step is found lost more than maxLost after the first resend of its message, the scan fails.
 	maxLost = 4 * time.Hour
 )
 
@@ -117,7 +117,7 @@ func (f front) mayHave(p ledger.Pending) bool {
 	return f.steps[p.ID] || !f.all && !f.newest.After(p.At.Add(margin))
 }
 
-// lost reports whether the step is lost according to two observations that are at least ObservationPause apart.
+// lost compares two observations that are at least ObservationPause apart, and reports whether the step is lost.
 func lost(before, after observation, step ledger.StepID, function string) bool {
 	was, is := before.steps[step], after.steps[step]
 	switch {

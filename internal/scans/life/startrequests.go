@@ -20,7 +20,7 @@ import (
 const (
 	refusedKept      = 7 * 24 * time.Hour // how long a refusal is kept
 	concurrentStarts = 8
-	// settingsTime is how long instances with older settings may still run. Such instances cannot open requests that
+	// settingsTime is how long instances with older settings may still run. Such instances cannot handle requests that
 	// need newer settings.
 	settingsTime = 15 * time.Minute
 	lateStart    = time.Hour   // if an instance starts a scan within this time after the withdrawal of its start request, Maintain cancels the scan
@@ -54,8 +54,8 @@ func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger
 	return id, l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r), Kind: ledger.CheckedStart})
 }
 
-// RequestRetry requests a retry of a scan, including failed rows if rows is true. It makes only the checks that need no
-// storage except the ledger.
+// RequestRetry requests a retry of a scan. If the argument rows is true, the failed rows are also retried. It makes
+// only the checks that need no storage except the ledger.
 func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, 0)
 	if err != nil || !retryable {

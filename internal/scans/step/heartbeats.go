@@ -29,7 +29,8 @@ const (
 // concurrent use.
 //
 // A step without children may be the last step of its scan. So after a step without children, the process checks
-// whether the scan has ended. If the process runs other steps of the scan, it makes the check after them.
+// whether the scan has ended. If the process still runs other steps of the scan, it checks only when these steps have
+// ended.
 type heartbeats struct {
 	process string                  // random
 	waits   func(*ledger.Heartbeat) // adds to a heartbeat what the process waits for

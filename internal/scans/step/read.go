@@ -209,7 +209,7 @@ func (s *readResult) count(w written) {
 	}
 }
 
-// rowsOf returns those rows of a page that the step itself writes, because they are not handed over.
+// rowsOf returns the rows of a page that are not handed over. The step itself writes these rows.
 func (s *readResult) rowsOf(page int) []storage.Row {
 	p := s.pages[page]
 	rows := s.spans[p.Span]

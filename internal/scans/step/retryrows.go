@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// retryPositions is how many positions of failed rows a step reads. For each position, it creates another step.
+// retryPositions is how many positions of failed rows a step reads. For each position, the step creates another step.
 const retryPositions = 50
 
 type retryStep struct{ readStep }

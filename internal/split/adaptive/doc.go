@@ -81,7 +81,7 @@
 //
 // # What it does not do
 //
-// The strategy does not adapt to the number of workers or to the speed of the service. It cannot foresee a prefix with more rows than any earlier
-// prefix, or letters that sort after all earlier letters, but it adapts to both after a few pages. Small tables and partitions of two to three pages
-// cost up to twice the queries of a serial scan.
+// The strategy does not adapt to the number of workers or to the speed of the service. It cannot foresee a prefix with more rows than any earlier prefix,
+// or letters that sort after all earlier letters, but it adapts to both after a few pages. For a small table, or a partition of two to three pages, the
+// strategy makes up to twice as many queries as a serial scan.
 package adaptive

@@ -8,8 +8,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// strand is the State of a step: what is known about the keys that the step has yet to read. Another version of the program may have written the
-// state. A step whose state lacks a field continues, and learns from its next page.
+// strand is the State of a step: what is known about the keys that the step has yet to read. Another version of the program may have written the state. If
+// the state lacks a field, the step continues without it, and learns from its next page.
 type strand struct {
 	// Stop is the first key that belongs to another step, if that key lies within the range.
 	Stop *key.Key `json:"stop,omitempty"`

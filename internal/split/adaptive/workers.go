@@ -8,8 +8,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// Workers are the workers of one process. They share memory, so each piece uses the letters ([alphabet]) and forks ([forks]) that any worker
-// has learned. They are not safe for concurrent use.
+// Workers are the workers of one process. They share memory, so each piece uses what all workers have learned about letters ([alphabet]) and forks
+// ([forks]). They are not safe for concurrent use.
 type Workers struct {
 	// If Partitions is set, the workers list partitions, skip rows, and cut pieces only between partitions.
 	Partitions bool
@@ -143,8 +143,8 @@ type Theft struct {
 	Thieves []*Piece // in key order
 }
 
-// Steal assigns idle workers to pieces, and cuts these pieces. It cannot cut a piece before the piece's first page. There may be more new pieces than
-// idle workers, because a cut within a partition may make two pieces: the rest of the partition, and the keys after it.
+// Steal assigns idle workers to pieces, and cuts these pieces. It cannot cut a piece before the piece's first page was read. There may be more new pieces
+// than idle workers, because a cut within a partition may make two pieces: the rest of the partition, and the keys after it.
 func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 	var thefts []Theft
 	for i, n := range w.assign(pieces, idle) {

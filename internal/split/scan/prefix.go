@@ -27,8 +27,8 @@ type Prefix struct {
 	FirstSegments int
 	// NextSegments is the same number for steps that have the same prefix as their parent.
 	NextSegments int
-	// KeepPartitions makes the strategy skip the unread rows of a page's last partition. It still finds all partition keys, which is enough to list
-	// them.
+	// KeepPartitions makes the strategy skip the unread rows of a page's last partition. The strategy still finds all partition keys, so they can be
+	// listed.
 	KeepPartitions bool
 }
 
