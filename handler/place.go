@@ -12,8 +12,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// location is a place as a command line names it. Its path does not contain a URL's SAS, because errors and checkpoints repeat the
-// path.
+// location is a place as a command line names it. The field path does not contain the SAS of a URL, because errors and checkpoints
+// repeat the path.
 type location struct {
 	path, sas string
 	table     bool // path can only be a table's name, for example because the text began with "table:"

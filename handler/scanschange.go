@@ -62,7 +62,8 @@ func (f *appFlags) refused(prefix string, err error) error {
 	return fmt.Errorf("%s: %w", prefix, err)
 }
 
-// send sends a request to the app, and returns the id in its answer. Without an answer, or with a status of 500 or above, the error gets the hint.
+// send sends a request to the app, and returns the id in its answer. If the app does not answer, or answers with a
+// status of 500 or above, the error contains the hint.
 func (f *appFlags) send(r *call, method, path string, body []byte, hint string) (string, error) {
 	if f.connection.given() || f.table != "" || f.patience != storage.DefaultPatience {
 		return "", usagef("--url cannot be combined with --connection, --state-table or --patience")

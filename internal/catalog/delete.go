@@ -174,8 +174,8 @@ func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row st
 }
 
 // isNewer reports whether a live head's write counts as newer than the claim. The write counts as older if the head or the
-// write's index row was updated before the claim. A later update proves nothing: index rows are written after the commit, and a
-// process that completes the write updates the head.
+// write's index row was updated before the claim. An update after the claim does not show that the write is newer: index rows
+// are written after the commit, and a process that completes the write updates the head.
 func (x *bulkDeletion) isNewer(h *store.Head, row storage.Entity, version int64) bool {
 	older := func(written time.Time) bool { return !written.IsZero() && written.Before(x.claim.Made) }
 	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))

@@ -108,7 +108,7 @@
 //
 // Only eight hex digits of a hash distinguish records with the same sort value, so two records can have the same row key. If such
 // records also share an index value, the second record is refused. A replacement checks for such a collision before its commit.
-// An insertion detects the collision when it writes its rows, and is withdrawn.
+// An insertion detects the collision only when it writes its rows, and is then withdrawn.
 //
 // # Reading while records move
 //

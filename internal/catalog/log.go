@@ -97,7 +97,8 @@ func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment
 	switch {
 	case err == nil:
 	case store.Overtaken(err) && at >= 0:
-		// Either another writer was faster, or an earlier try of this request has committed the writes, and its answer was lost.
+		// Either another writer was faster, or an earlier try of this request has committed the writes, but the answer
+		// to that try was lost.
 		_, ours, failed := ct.Recorded(ctx, all[at].entry.Shard, all[at].entry.ID)
 		if failed == nil && !ours {
 			all[at].err = ErrRaced

@@ -40,8 +40,8 @@ func NewStream(w io.Writer, c *Codec, timestamp bool) *Pages {
 	}}
 }
 
-// Add adds rows, and needs them only during the call. It fails at a row that does not follow the previous row in table
-// order. An export with such a row could not be read.
+// Add adds rows, and does not keep them after the call. It fails at a row that does not follow the previous row in
+// table order. An export with such a row could not be read.
 func (p *Pages) Add(rows []storage.Row) error {
 	last := p.last
 	for i, row := range rows {

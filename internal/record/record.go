@@ -51,7 +51,7 @@ type Field struct {
 	Value  jsontext.Value // as in [storage.Property]
 }
 
-// Get returns a field's value as text. A string has no quotes. Any other value is JSON.
+// Get returns a field's value as text. The text of a string has no quotes. The text of any other value is its JSON.
 func (r Record) Get(name string) (text string, ok bool) {
 	i, ok := slices.BinarySearchFunc(r.Fields, name, func(f Field, name string) int { return cmp.Compare(f.Name, name) })
 	if !ok {

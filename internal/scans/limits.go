@@ -62,7 +62,8 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 // %, the scan exceeds its limits. Then [step.Steps] gives later slots to steps whose messages arrive.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.Takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
-	// If the limits are not used up, u.Waiting may be too high: a repeated step takes its children's slots twice.
+	// If the limits are not used up, u.Waiting may be too high, because a repeated step takes its children's slots
+	// twice.
 	if least := now.Add(-slotBehind); u.Next.Before(least) {
 		u.Next, u.Waiting = least, max(0, u.Waiting-1)
 	}

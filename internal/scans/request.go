@@ -247,7 +247,7 @@ func (r Request) Check() error {
 	return errors.Join(errs...)
 }
 
-// checkNames checks the values that become parts of a URL or a query. [Scans.Open] calls it each time, because somebody
+// checkNames checks the values that become parts of a URL or a query. [Scans.Open] repeats this check, because somebody
 // may have edited the stored request.
 func (r Request) checkNames() error {
 	var errs fieldErrors

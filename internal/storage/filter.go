@@ -15,9 +15,9 @@ import (
 // Learn, "Querying tables and entities")
 const maxComparisons = 15 - 3
 
-// CheckFilter returns a [problem.Invalid] error for a filter with too many comparisons, or with unbalanced parentheses
-// or quotes. Such a filter cannot be combined with a query's range. It also refuses secrets, and operators of other
-// query languages. The service finds other mistakes.
+// CheckFilter refuses a filter with too many comparisons, or with unbalanced parentheses or quotes, because a query
+// could not combine this filter with the query's range. It also refuses secrets, and operators of other query
+// languages. Each error is a [problem.Invalid]. The service finds other mistakes.
 func CheckFilter(filter string) error {
 	if secret.Labelled(filter) {
 		return problem.Invalidf("filter", "seems to contain a connection string or a signature; remove it, because filters are stored and shown")

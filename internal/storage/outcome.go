@@ -85,7 +85,7 @@ func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcom
 	return decided
 }
 
-// Causes of failed tries. itAnswers and noAnswerWithin are only the beginnings of causes.
+// Causes of failed tries. itAnswers and noAnswerWithin are only the first words of causes.
 const (
 	connectionRefused = "connection refused"
 	noHost            = "no such host"

@@ -77,12 +77,14 @@ const (
 	secretPart     = "clientSecret"
 )
 
-// serviceParts maps a service's name, as in host names, to the part with the service's address.
+// serviceParts maps the name of a service, as in host names, to the part of the setting that contains the service's
+// address.
 var serviceParts = map[string]string{"blob": "blobServiceUri", "queue": "queueServiceUri", "table": "tableServiceUri"}
 
 // SettingConnection reads the connection of a setting, in any form that the Functions host accepts: the setting's
-// value, or the identity form. In the identity form, NAME__accountName or a service's address names the account, and
-// other parts name the identity. Errors name the setting to change, and do not repeat values.
+// value, or the identity form. In the identity form, the setting NAME__accountName, or a setting with a service's
+// address, names the account. The other settings of this form name the identity. Errors name the setting to change, and
+// do not repeat values.
 func SettingConnection(name string, settings Settings) (Connection, error) {
 	if err := settings.CheckSpelling(name); err != nil {
 		return Connection{}, err

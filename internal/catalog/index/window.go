@@ -12,8 +12,8 @@ import (
 //
 // Rows are in the order of their RowKeys, which sometimes differs from the order of the sort values: "ann-marie:…" comes
 // before "ann:…". Therefore other rows may lie between the rows of a window. To read a window, read pages of the range that
-// [Window.Behind] returns, and drop the rows that the window does not contain. To continue, call Behind with the last row's
-// RowKey.
+// [Window.Behind] returns, and drop the rows that the window does not contain. For the next page, call Behind with the last
+// row's RowKey.
 type Window struct {
 	from, to string // normalised; "" means no bound
 	// oneLength is true if all sort values have the same length, so none is a prefix of another.

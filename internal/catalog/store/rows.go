@@ -32,7 +32,7 @@ const (
 // ClaimsPartition is the partition of the claims of all requests (see package claim).
 const ClaimsPartition = "claims"
 
-// The columns of this program's rows, without the record's fields.
+// The columns that this program's rows have in addition to the record's fields.
 const (
 	identityColumn = record.OwnPrefix + "identity"
 	VersionColumn  = record.OwnPrefix + "version"

@@ -160,7 +160,7 @@ func (c *Checkpoint) recordRead(s *step, through *key.Key, left int64, children 
 	c.append(line{Read: s.ID, Through: through, Left: left, Totals: did, Children: saveAll(children), Differences: listed})
 }
 
-// recordKeys records a step for listed keys. The given key is the last of these keys.
+// recordKeys records a step for listed keys. The argument last is the last of these keys.
 func (c *Checkpoint) recordKeys(s *step, last key.Key) {
 	c.after = &last
 	c.append(line{Node: &s.savedStep, After: c.after})

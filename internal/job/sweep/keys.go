@@ -110,8 +110,8 @@ func (s *step) searchRest(p scan.Page) (children []scan.Step, answered int) {
 	return children, answered
 }
 
-// choose returns the rows of a page that the step searches for. On the page's first reading, choose also returns the keys that are missing in the
-// table.
+// choose takes a page, and returns the rows with the keys that the step searches for. On the page's first reading, choose also returns the keys
+// that are missing in the table.
 func (s *step) choose(rows []storage.Row, p scan.Page) (chosen []storage.Row, missing []action.Failure) {
 	answered := 0
 	if s.Through == nil {

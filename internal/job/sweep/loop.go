@@ -303,7 +303,7 @@ func (r *run) start(do func() error, ended func(took time.Duration, err error)) 
 }
 
 // countedOptions returns the options of a task's requests, with a counter that reports throttling to the loop. If the loop cannot keep up, it
-// misses some reports. The others are enough.
+// misses some reports, but the reports that it gets are enough.
 func (r *run) countedOptions(s *side, t throttle) storage.RequestOptions {
 	o := r.requests
 	o.Rows = r.reads

@@ -97,7 +97,7 @@ type throttle struct {
 }
 
 // throttled counts a throttled request as a sign that the account is busy. One busy partition is not such a sign, but several busy partitions are.
-// So within one measurement, all throttled units of a partition count once, and throttled queries of one partition do not count.
+// So during a measurement, only the first throttled unit of each partition counts. A throttled query that reads only one partition does not count.
 func (p *pacer) throttled(t throttle) {
 	s := &p.source
 	switch {

@@ -33,7 +33,7 @@ func (o Options) Others() *storage.Limit {
 
 func (s *Share) sweepCount() int { return int(max(1, s.sweeps.Load())) }
 
-// pool bounds the concurrent requests of all sweeps to the source or to the target.
+// pool limits how many concurrent requests all sweeps together make to the source, or to the target.
 type pool struct {
 	share *Share
 	most  int64

@@ -75,8 +75,8 @@ type PlanCounts struct {
 	Leave  int64 `json:"leave"` // extra rows that stay
 }
 
-// NewPlan returns an empty plan, whose rows are stored in a file. Without a file, the plan only counts its rows. If deletes is set, the plan deletes
-// extra rows.
+// NewPlan returns an empty plan, whose rows are stored in a file. Without a file, the plan only counts its rows. If deletes is true, extra rows are
+// to be deleted. Otherwise they stay.
 func NewPlan(f *PlanFile, deletes bool) *Plan { return &Plan{file: f, deletes: deletes} }
 
 // Counts returns how many rows the plan has.

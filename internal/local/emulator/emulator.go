@@ -19,7 +19,7 @@
 //
 // # Administration over HTTP
 //
-// The table endpoint answers these requests without a signature:
+// These requests to the table endpoint need no signature:
 //
 //	GET    /_emulator/counts   the counts as JSON
 //	DELETE /_emulator/counts   sets the counts to zero

@@ -55,8 +55,8 @@
 //
 // A storage failure never fails a scan by itself. After five deliveries, the host moves the message into the poison
 // queue. Maintain deletes the message there. The step is then lost, so Maintain sends a new message. If a step has been
-// lost for 4 hours, the scan fails with the step's last reason. Any other failure of a step fails the scan at the fifth
-// delivery.
+// lost for 4 hours, the scan fails with the reason of the step's last failure. Any other failure of a step fails the
+// scan at the fifth delivery.
 //
 // # Start requests
 //

@@ -14,8 +14,8 @@ import (
 )
 
 // A process that holds steps writes a heartbeat every few seconds: its row in the partition "beats". The property Steps
-// lists the steps as "SCAN/STEP/THROTTLES/REQUESTS", separated by spaces. Waiting is a JSON list of what the process
-// waits for.
+// lists the steps as "SCAN/STEP/THROTTLES/REQUESTS", separated by spaces. The property Waiting lists in JSON what the
+// process waits for.
 const (
 	heartbeatsPartition = "beats"
 	heartbeatVersion    = 1
@@ -114,7 +114,7 @@ func (l Processes) ForgetHeartbeat(ctx context.Context, b Heartbeat) error {
 
 // The partition "maintain" has two rows. The row "last" describes Maintain's last run: Poison is the number of messages
 // in the poison queues, and Error is the run's error. The row "look" contains the last observation of steps that may be
-// lost. It has the property Version, and data properties (see data.go) with an [Observation] as JSON.
+// lost: an [Observation] as JSON in data properties (see data.go), and its version in the property Version.
 const (
 	maintainPartition     = "maintain"
 	maintainRow           = "last"

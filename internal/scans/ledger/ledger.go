@@ -38,11 +38,11 @@
 // its step has, so the sums also show how many steps are pending. An attempt may begin with a first step, which is
 // not a child of another step. An additional done row, which belongs to no step, counts this first step.
 //
-// Somebody may delete rows by hand. Counts do not show every such loss. For example, if a done row with two children
-// and a pending row are lost, the expected and the actual number of pending steps both fall by one. So each done row
-// has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. The scan's First is the sum
-// of the hashes of all attempts' first steps. First plus all balances must equal the sum of the hashes of the pending
-// steps. Otherwise, the scan fails.
+// Somebody may delete rows by hand, and the counts do not show every such deletion. For example, if a done row with two
+// children and a pending row are lost, the expected and the actual number of pending steps both fall by one. So each
+// done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. The scan's First
+// is the sum of the hashes of all attempts' first steps. First plus all balances must equal the sum of the hashes of
+// the pending steps. Otherwise, the scan fails.
 //
 // # Done rows
 //

@@ -105,7 +105,7 @@ func (t Times) pack() []byte {
 	return b
 }
 
-// unpackTimes returns no work for an unreadable form, because Times are only shown.
+// If the stored form is unreadable, unpackTimes returns Times without work, because Times are only shown.
 func unpackTimes(b []byte) Times {
 	if len(b) == 0 || b[0] != timesVersion {
 		return Times{}

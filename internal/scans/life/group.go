@@ -33,8 +33,8 @@ const (
 
 // advanceGroup begins members until openMembers members are open. If a member's start message was sent but its scan has not
 // started, advanceGroup sends the message again. After the last member's end, it ends the group. Several processes may call
-// it at the same time. If ended is 0, it checks which open members have ended. Otherwise, it checks only the member with
-// this number.
+// it at the same time. If ended is 0, advanceGroup checks which open members have ended. Otherwise, it checks only the
+// member whose number is ended.
 func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) error {
 	var start []int
 	for {

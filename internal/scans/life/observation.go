@@ -125,7 +125,7 @@ func lost(before, after observation, step ledger.StepID, function string) bool {
 		return false
 	case was.Age < ObservationPause: // its message may not have been sent yet
 		return false
-	case !is.At.Equal(was.At): // the step was begun or resent in between
+	case !is.At.Equal(was.At): // the step was begun or resent between the two observations
 		return false
 	case is.Sends > 0 && is.Age < min(firstPause<<(min(is.Sends, 10)-1), maxPause):
 		return false

@@ -191,8 +191,8 @@ func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int
 	return files, err
 }
 
-// clearLeftovers deletes the files of deliveries that did not commit. It fails if a committed file is missing or has
-// another length.
+// clearLeftovers deletes the files of deliveries that did not commit. It fails if a committed file is missing or does
+// not have the recorded length.
 func clearLeftovers(ctx context.Context, to place.Objects, files []scans.ExportFile) error {
 	committed := map[string]int64{}
 	for _, f := range files {

@@ -203,8 +203,8 @@ type scheduleRow struct {
 	Success   *Run           `json:"success,omitempty"`
 	Missed    Omitted        `json:"missed"`  // occurrences that were found only after newer ones were due
 	Skipped   Omitted        `json:"skipped"` // due while the last scan was running
-	// If a call of [Scheduler.RunNow] started the last scan, RunBy names the claim of the call. If the scan's
-	// occurrence was due, RunBy is "".
+	// If a call of [Scheduler.RunNow] started the last scan, RunBy names the claim of the call. If the scan started
+	// because its occurrence was due, RunBy is "".
 	RunBy string `json:"runBy,omitempty"`
 	// Unproved lists the newest successes whose backups are not yet proved, at most maxUnproved.
 	Unproved []ledger.ScanID `json:"unproved,omitempty"`

@@ -15,7 +15,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// failureTime is the time limit for recording a failure. The step's own time limit may have passed.
+// failureTime is the time limit for recording a failure. It does not depend on the step's own time limit, which may
+// have passed.
 const failureTime = 30 * time.Second
 
 // fatalOf returns the error that fails the scan, or nil if another delivery may succeed. If this is the message's last

@@ -2,8 +2,8 @@ package pace
 
 import "time"
 
-// ahead is the time that limits a budget: a budget never exceeds the number of requests or rows that the limit allows in
-// this time. [NewLimit] uses limitAhead instead, which is longer, so a caller can catch up after a short pause.
+// A budget is never larger than the number of requests or rows that the limit allows in the time ahead. [NewLimit] uses
+// limitAhead instead, which is longer, so a caller can catch up after a short pause.
 const (
 	ahead      = 100 * time.Millisecond
 	limitAhead = 250 * time.Millisecond

@@ -1,10 +1,10 @@
 // Package pace decides how many requests to make concurrently. It raises the number as long as throughput grows, and lowers
 // the number when the service throttles.
 //
-// A [Pace] is for one account, and a [Partitions] for the partitions of one table. Both are needed, because the service has one
-// target for an account and another for a partition, and its answer does not say which target was exceeded. (Microsoft Learn,
-// "Scalability and performance targets for Table storage") If only one partition throttles, that partition is slowed down.
-// Otherwise the account is slowed down.
+// A [Pace] is for one account, and a [Partitions] for the partitions of one table. Both types are needed, because the service
+// has one target for an account and another for a partition, and its answer does not say which target was exceeded. (Microsoft
+// Learn, "Scalability and performance targets for Table storage") If only one partition throttles, that partition is slowed
+// down. Otherwise the account is slowed down.
 //
 // A service may also refuse a few requests at any load. So a Pace measures the share of refused requests. If the share
 // rises, the Pace halves the load for a trial. The old load was too high if the trial has a lower share of refusals, or

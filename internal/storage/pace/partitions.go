@@ -111,9 +111,9 @@ func (p *Partitions) forget(now time.Time) {
 	p.many = max(1000, 2*len(p.limits))
 }
 
-// measure adjusts the rate, based on the requests since the last measurement. While a partition throttles, it answers rows at
-// the highest rate that it accepts. Requests that are under way during the adjustment may still be throttled, so the next
-// measurement begins after these requests.
+// measure adjusts the rate, based on the requests since the last measurement. While a partition throttles, the measured rate
+// of successful rows is the highest rate that the partition accepts. Requests that are under way during the adjustment may
+// still be throttled, so the next measurement begins after these requests.
 //
 // A few requests may be throttled by chance, so a measurement continues until the share of refusals is clear. A
 // partition that has not throttled for a long time accepts much more than its limit, so its limit grows faster.

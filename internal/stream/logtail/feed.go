@@ -78,9 +78,9 @@ type Feed struct {
 // [problem.Conflict].
 //
 // For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new
-// rows and some earlier rows. The earlier rows are at most 200 rows, or all rows of the last 0.2 s if these are
-// more than 200. The service searches all rows with keys from one minute before the last call until now. A large
-// row that became visible late may need a separate request for its contents.
+// rows and some earlier rows: usually at most 200, but always all rows of the last 0.2 s. The service searches all rows
+// with keys from one minute before the last call until now. A large row that became visible late may need a separate
+// request for its contents.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return Next{}, err
@@ -225,10 +225,10 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 	return rows, max(p.readUntil, ticksOf(m.readUntil)), nil
 }
 
-// thin drops the contents of rows that the follower will probably not receive next. It keeps the contents of the oldest
-// rows after p.newest, at most MaxAnswer bytes, and of the oldest rows up to p.newest, also at most MaxAnswer bytes.
-// The follower has received most rows up to p.newest, so it needs the contents of only a few of these rows. thin
-// returns the number of remaining bytes.
+// thin drops the contents of rows that the follower will probably not receive next. It divides the rows into those
+// after p.newest and those up to p.newest. In each of the two groups, it keeps at most MaxAnswer bytes: the contents of
+// the oldest rows. The follower has received most rows up to p.newest, so it needs the contents of only a few of these
+// rows. thin returns the number of remaining bytes.
 func (p position) thin(rows []arrival) (held int) {
 	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
 	var kept [2]int // kept[0]: bytes of the rows after p.newest; kept[1]: bytes of the rows up to p.newest

@@ -20,8 +20,8 @@ type Request struct {
 	Identity  string // the same for a request's retries, different for other requests
 }
 
-// Plan describes the faults of one request, which fails in at most one way. Short and Empty apply only to pages, Copies
-// and Delay apply only to puts, and Deletion applies only to deletions. The caller calls [Injector.Fired] when Short,
+// Plan describes the faults of one request, which fails in at most one way. The fields Short and Empty apply only to
+// pages, Copies and Delay only to puts, and Deletion only to deletions. The caller calls [Injector.Fired] when Short,
 // Empty, Copies, Delay or Deletion takes effect.
 type Plan struct {
 	Latency    time.Duration

@@ -74,8 +74,8 @@ func less(a, b Row) bool {
 	return key.Less(a.RowKey, b.RowKey)
 }
 
-// Rows replaces the rows that a [Table] holds in memory. For example, it computes rows when they are read, or drops
-// written rows. Its methods behave like those of [Table], and may be called concurrently.
+// Rows replaces the rows that a [Table] holds in memory. For example, an implementation computes rows when they are
+// read, or drops written rows. The methods behave like those of [Table], and may be called concurrently.
 type Rows interface {
 	Get(k key.Key) (Row, error)
 	Query(q Query) Answer
