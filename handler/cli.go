@@ -156,7 +156,7 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// noArgs refuses arguments with a usage error. The error does not repeat an argument, which may be a connection.
+// If there are arguments, noArgs returns a usage error. The error does not repeat an argument, which may be a connection.
 func noArgs(c *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:

@@ -18,7 +18,7 @@ import (
 )
 
 // helpFiles are the help texts of the commands. For example, catalog-import.txt is the help of "tablesweep catalog import", with examples after the line
-// EXAMPLES. <<since>> includes parts/since.txt. Lines are wrapped, except those that begin with a space.
+// EXAMPLES. The mark <<since>> is replaced by the text of parts/since.txt. Lines are wrapped, except those that begin with a space.
 //
 //go:embed help
 var helpFiles embed.FS

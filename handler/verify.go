@@ -33,7 +33,7 @@ func (o *verifyOptions) options() []option {
 		})
 }
 
-// maxList is the greatest value of --list. Memory holds up to twice as many differences. A difference needs about 100 bytes to 1 KB.
+// maxList is the greatest value of --list. Up to twice this number of differences are in memory, with about 100 bytes to 1 KB each.
 const maxList = 1_000_000
 
 func (o *verifyOptions) run(r *call) error {

@@ -222,7 +222,7 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 }
 
 // Existing reads the given rows, which are in one partition and in table order, and leaves out rows that do not exist.
-// Each query begins at the first given row that no earlier query has reached. If q selects properties, for example
+// Each query begins at the first given row after the page of the previous query. If q selects properties, for example
 // only the keys, each query reads a full page. If q reads all properties, each query after the first reads a single
 // row, because a full page could contain many other rows.
 func Existing(rows []storage.Row, q storage.Query, query func(storage.Query) (storage.Page, error)) (map[key.Key]storage.Row, error) {

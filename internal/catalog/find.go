@@ -35,8 +35,8 @@ func (m match) meta() Meta {
 	return metaOf(w)
 }
 
-// mergedPage contains an index key's rows in a range, from all partitions, in RowKey order. Rows whose RowKeys are greater than
-// last are not included.
+// mergedPage contains the rows of an index key in a range. The rows come from all partitions, and are sorted by RowKey. Rows
+// whose RowKeys are greater than the field last are not included.
 type mergedPage struct {
 	key   wanted
 	rows  []candidate // sorted by RowKey

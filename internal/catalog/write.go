@@ -113,8 +113,8 @@ func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup,
 	return Written{Unchanged, metaOf(h.Write), r}, wr.stages.complete(ctx, store.ShardOf(h.First), h.Entry)
 }
 
-// movedTo returns the identity's live head, and the write that removed the record from its former identity. If the
-// identity's last write was not a move, the head is nil.
+// If a record has moved to the identity, and the move is the identity's last write, movedTo returns the identity's
+// head, and the write that removed the record from its former identity. Otherwise, the head is nil.
 func (wr *Writer) movedTo(ctx context.Context, id index.Identity) (h *store.Head, from wal.Write, err error) {
 	h, err = wr.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil || !h.Live() {

@@ -311,8 +311,8 @@ func (e *Export) decode(encoded []byte, at position) (rows []storage.Row, bytes 
 	return rows, len(text), err
 }
 
-// checkCount compares the rows of a file's pages with the number in files.jsonl, once all pages of
-// the file have been read.
+// Once all pages of a file have been read, checkCount compares the number of their rows with the
+// number in files.jsonl.
 func (e *Export) checkCount(f *dataFile, page, rows int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

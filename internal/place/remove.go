@@ -14,7 +14,7 @@ import (
 
 // Removal is the progress of an export's deletion.
 type Removal struct {
-	Tables int  `json:"tables,omitempty"` // only for an export of many tables: until Gone is set, the number of tables whose data is deleted; then the number of completely deleted tables
+	Tables int  `json:"tables,omitempty"` // only for an export of many tables: the number of tables whose data is deleted or, once Gone is set, the number of completely deleted tables
 	Files  int  `json:"files,omitempty"`  // the number of deleted data files of the next table
 	Gone   bool `json:"gone,omitempty"`   // all data is deleted, so the lists can be deleted
 	Done   bool `json:"-"`                // everything is deleted

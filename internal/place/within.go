@@ -15,8 +15,8 @@ import (
 )
 
 // An export must not begin within another export, or around one, because a reader of the outer export would find the
-// objects of the inner export. An export of many tables is an exception: it contains an export of each table, and only
-// the surrounding export checks the place.
+// objects of the inner export. An export of many tables is an exception, because it contains the exports of single
+// tables. In this case, the place is checked only for the export of many tables, not for each table.
 
 // markers are the names of the objects that mark a place as an export.
 var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
@@ -33,7 +33,8 @@ func hasMarker(ctx context.Context, o Objects, name string) (bool, error) {
 	return string(begins) == formatPrefix, err
 }
 
-// EnclosingExport returns the name of an object that marks an export around a place, or "".
+// EnclosingExport returns the name of an object that marks the export within which a place lies. If there is no such export, it returns
+// "".
 func EnclosingExport(ctx context.Context, o Objects) (string, error) {
 	for _, above := range o.Parents() {
 		for _, name := range markers {
@@ -45,7 +46,7 @@ func EnclosingExport(ctx context.Context, o Objects) (string, error) {
 	return "", nil
 }
 
-// exportInside returns the name of an object that marks another export within a place, or "".
+// If another export lies within a place, exportInside returns the name of an object that marks the inner export. Otherwise, it returns "".
 func exportInside(ctx context.Context, o Objects) (string, error) {
 	var names []string
 	err := o.List(ctx, "", func(name string, _ int64) error {

@@ -284,7 +284,7 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	return nil
 }
 
-// Holds returns about how many bytes of memory the current file uses. It may be called while rows are added.
+// Holds returns approximately how many bytes of memory the current file uses. It may be called while rows are added.
 func (w *Writer) Holds() int64 { return w.bytes.Load() }
 
 // End ends the sequence of rows. If err is nil, End writes the remaining rows, and the caller must then call [Writer.Complete]. If err is not nil,

@@ -59,7 +59,7 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 
 // slots takes n slots. The argument now is the service's time. A done step counts with its true cost, and a waiting
 // step with 90 % of the mean cost. With 100 %, part of the limits would stay unused. If waiting steps cost more than 90
-// %, the scan exceeds its limits. Then [step.Steps] gives later slots to steps whose messages arrive.
+// %, the scan exceeds its limits. In that case, a step whose message arrives gets a later slot from [step.Steps].
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.Takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
 	// If the limits are not used up, u.Waiting may be too high, because a repeated step takes its children's slots

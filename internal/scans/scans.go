@@ -42,7 +42,7 @@ type Options struct {
 	// Retention is how long scans are kept after their end; 0 means 90 days. It must exceed the 7 days for which queues keep messages.
 	Retention time.Duration
 	// Memory is the budget from which steps take memory before they read; nil means no limit. Steps leave a quarter of
-	// it to other calls.
+	// the budget to other calls.
 	Memory *memory.Budget
 	// Price is the price of 10,000 storage requests, in dollars.
 	Price float64

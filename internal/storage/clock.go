@@ -49,9 +49,9 @@ func (c *clock) bounds(now time.Time) (low, high time.Time, ok bool) {
 	return c.low.Add(passed), c.high.Add(passed), true
 }
 
-// Now returns the time nearest to local within the known bounds of the service's time. local is the time by the
-// caller's clock. Before the first answer, and after the machine's clock was set, the service's time is
-// unknown: Now returns local, and known is false.
+// Now returns local, which is the time by the caller's clock. But if local is outside the known bounds of
+// the service's time, Now returns the nearer bound. Before the first answer, and after the machine's clock
+// was set, the service's time is unknown: Now returns local, and known is false.
 func (t *Table) Now(local time.Time) (now time.Time, known bool) {
 	c := &t.account.clock
 	c.mu.Lock()

@@ -40,7 +40,7 @@ type Outage struct {
 	Connection string // the name of its setting, or its host if it has no setting
 	Since      time.Time
 	Cause      string // cause of the newest failure, without a URL; if the failure is old, its age comes first; "no answer yet" before the first failure
-	Refused    bool   // the newest failed try had no connection, or a broken connection; so the host is neither silent nor busy
+	Refused    bool   // the newest failed try could not connect, or its connection broke; so the host is neither silent nor busy
 	Waiting    int    // requests that wait for an answer now
 }
 
@@ -312,8 +312,8 @@ func (r *retries) outage() (o Outage, ok bool) {
 	return o, r.cause != "" && age >= noticed || r.pending > 0 && age >= silence
 }
 
-// newestCause returns the newest cause. If the cause is old, its age comes first, because a narrow terminal cuts off the end of a line.
-// The caller holds r.mu.
+// newestCause returns the newest cause. If the cause is old, the text begins with its age, because a narrow terminal cuts off the end
+// of a line. The caller holds r.mu.
 func (r *retries) newestCause() string {
 	age := time.Since(r.failure)
 	switch {

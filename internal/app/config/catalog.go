@@ -25,7 +25,7 @@ type CatalogSettings struct {
 	Name       string
 	Table, WAL string
 	Schema     index.Schema
-	// Setting is the name of the setting with the connection.
+	// Setting is the name of the setting that contains the connection.
 	Setting     string
 	Connection  storage.Connection // set only by [Load]
 	KeepChanges time.Duration      // 0 means the catalog's default

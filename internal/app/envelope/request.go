@@ -17,7 +17,7 @@ const HostVersion = "4.0.0.0"
 const (
 	SecretVariable = "TABLESWEEP_HOST_SECRET"
 	HeaderSecret   = "X-Tablesweep-Host-Secret"
-	WorkerVariable = "FUNCTIONS_CUSTOMHANDLER_WORKER_ID" // the host's id for the process
+	WorkerVariable = "FUNCTIONS_CUSTOMHANDLER_WORKER_ID" // its value is the id that the host gives to the handler process
 	HeaderWorker   = "X-Tablesweep-Worker"               // contains the process's id, in the handler's answer to a request for the path "/"
 )
 

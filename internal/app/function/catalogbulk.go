@@ -24,9 +24,9 @@ type inserted struct {
 // lists only the first error of each further record.
 const maxListedErrors = 1000
 
-// insertRecords inserts several records, and answers with a result for each. key is the request's Idempotency-Key, or "". With a key, record n gets the
-// key "KEY n". One key for all would not be enough, because the records are in several shards and some may be refused. Each record is decoded twice,
-// for the check and for its insertion.
+// insertRecords inserts several records, and answers with a result for each. key is the request's Idempotency-Key, or "". If the request has the key
+// "KEY", record n gets the key "KEY n". One key for all records would not be enough, because the records are in several shards and some may be
+// refused. Each record is decoded twice, for the check and for its insertion.
 func insertRecords(c *catalog.Catalog, texts record.Texts, key string, w http.ResponseWriter, r *http.Request) error {
 	results := make([]inserted, len(texts))
 	var good record.Texts

@@ -178,7 +178,7 @@ func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 }
 
 // whenReady returns a handler that waits until the function's gates are open and the call has its part of the memory.
-// Requests of the call wait at most [awayTime] for unavailable storage.
+// If storage is unavailable, each of the call's storage requests waits at most [awayTime].
 func (f Function) whenReady(c call) http.Handler {
 	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		if err := checkHeaders(r); err != nil {

@@ -302,8 +302,8 @@ func problemBody(p *problem.Error, err error) any {
 	}{http.StatusText(status), status, p.Field, publicText(p), fieldErrors(err)}
 }
 
-// problemOf is like [problem.Of], with an exception: if storage is unavailable, refuses the app, or lacks one of the app's tables, the result is
-// [problem.Busy], so that callers see the reason.
+// problemOf is like [problem.Of], with one exception. If storage is unavailable, refuses the app's request, or lacks one of the app's tables,
+// the result is a [problem.Busy] error that names the cause for the caller.
 func problemOf(err error) *problem.Error {
 	var p *problem.Error
 	var away *storage.AwayError

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// nowhere is the name of a missing table. The service checks the permission before it reports that the table is missing.
+	// nowhere is the name of a table that does not exist. A request to this table shows whether permission is missing, because the service
+	// checks permission before it reports a missing table.
 	nowhere = "tablesweepdoctor"
 	// hostContainer is the container in which the Functions host keeps its locks.
 	hostContainer = "azure-webjobs-hosts"

@@ -19,8 +19,8 @@ import (
 const (
 	// clockSlack is the smallest difference from the service's clock that causes a warning.
 	clockSlack = 30 * time.Second
-	// clockLimit is the maximum difference that the service accepts in a signed request. (Microsoft Learn, "Authorize with Shared
-	// Key")
+	// clockLimit is the maximum difference that the service accepts between its own time and the time in a signed request.
+	// (Microsoft Learn, "Authorize with Shared Key")
 	clockLimit = 15 * time.Minute
 	// If Maintain's last run is older than maintainLate, the check reports a problem. Maintain runs every minute, for at most a few minutes.
 	maintainLate = 10 * time.Minute

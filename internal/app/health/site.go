@@ -23,7 +23,7 @@ type Site struct {
 	Web *http.Client
 }
 
-// Host returns the name in the site's address, or an error for a wrong address.
+// Host returns the host name in the site's address. If the address is not valid, Host returns an error.
 func (s Site) Host() (string, error) {
 	u, err := s.address()
 	if err != nil {

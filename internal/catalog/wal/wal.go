@@ -84,8 +84,8 @@ type Head struct {
 	Entry   EntryID
 	Time    time.Time   // the entry's time
 	Content ContentHash // "" if the record was deleted
-	// If Sure is true, each earlier entry was applied only by the process that committed it, and this process repeated no request.
-	// Therefore only requests of pending entries can still change a row of the identity.
+	// If Sure is true, each earlier entry of the identity was applied only by the process that had committed the entry, and that
+	// process repeated no request. Therefore only requests of pending entries can still change a row of the identity.
 	Sure bool
 }
 

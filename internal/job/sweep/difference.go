@@ -34,8 +34,8 @@ type Comparison interface {
 	Compare(rows []storage.Row) (ofSource int64, found []Difference)
 }
 
-// Compare counts the differences between two tables, and does the comparison's units. It returns at most Options.List differences: the first ones in
-// table order, sorted. If there is an error, it returns the differences found so far.
+// Compare counts the differences between two tables, and carries out the comparison's units of work. It returns at most Options.List differences:
+// the first ones in table order, sorted. If there is an error, it returns the differences found so far.
 func Compare(ctx context.Context, s Spec, o Options, c Comparison) (Totals, []Difference, error) {
 	r := newRun(s, o, c, false)
 	r.state.comparison, r.state.consumes = c, true // after a sync has changed a row, later queries do not find a difference in the row

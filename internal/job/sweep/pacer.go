@@ -137,8 +137,8 @@ func (p *pacer) enoughRead(f *frontier) bool {
 	return float64(coming) >= 2*slots*max(1, p.source.took.Seconds()/p.target.took.Seconds())
 }
 
-// hasRoom reports whether there is memory for one more page. If there is, hasRoom reserves the memory, and [pacer.returnUnused] releases it
-// if it is not used.
+// hasRoom reports whether there is memory for one more page. If there is, hasRoom reserves the memory. [pacer.returnUnused] releases
+// reserved memory that no query has used.
 func (p *pacer) hasRoom(f *frontier) (ok bool) {
 	bytes := p.heldBytes(f) + int64(p.page)
 	if bytes > p.options.Room() {

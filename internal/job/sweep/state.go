@@ -19,7 +19,7 @@ type sweepState struct {
 	ours        Totals      // the totals of this run
 	bytes       int64       // bytes of all pages of this run
 	differences differences
-	// comparison is the action, if it is a comparison.
+	// If the action is a comparison, the field comparison contains the action.
 	comparison Comparison
 	consumes   bool // later queries do not return rows that were processed, for example because these rows were deleted
 }

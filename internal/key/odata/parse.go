@@ -126,7 +126,7 @@ func ParseBoolean(s string) (v Value, ok bool) {
 	return Value{}, false
 }
 
-// operand is a property or a literal. If the field property is "", it is a literal.
+// operand is a property or a literal. If the field property is "", the operand is a literal.
 type operand struct {
 	property string
 	literal  Value

@@ -29,8 +29,9 @@ var (
 	base64 = regexp.MustCompile(`[A-Za-z0-9+/]{44,}`)
 )
 
-// Labelled reports whether a text contains a secret after the secret's name. Use Labelled, not [In], for texts
-// with values of rows, such as filters: many of these values are hashes, which [In] takes for keys.
+// Labelled reports whether a text contains the name of a secret, such as "sig=", followed by a value. Use
+// Labelled, not [In], for texts with values of rows, such as filters: many of these values are hashes, which
+// [In] takes for keys.
 func Labelled(text string) bool { return labelled.MatchString(text) }
 
 // In reports whether a text contains something that looks like a secret.

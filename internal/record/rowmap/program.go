@@ -32,8 +32,8 @@ const (
 	maxSearches  = 1 << 10   // number of searches after which a program is compiled again, because a compiled program keeps all regular expressions
 )
 
-// impure contains the functions whose result depends on more than the row, and the functions that also end the handling of
-// other rows.
+// impure contains the functions whose result depends on more than the row, and the functions that would stop the program
+// for later rows.
 var impure = strings.Fields("now localtime strflocaltime input inputs env $ENV halt halt_error debug stderr input_filename input_line_number modulemeta get_search_list builtins")
 
 // unbounded contains the functions that can take too much memory or time in one instruction, even for small values.

@@ -79,7 +79,8 @@
 //
 // If a step has children and more than 200 transactions to write, it hands over consecutive pages to CopyRows, so its
 // children need not wait for the writes. A message to CopyRows contains the open interval between the first and the
-// last partition of these pages. CopyRows reads this range again. Handing over a page costs about seven requests,
-// including the one that sends the message. The first and last partition may continue on other pages, so the step
-// writes their rows itself. A step of a delete hands over nothing, because its children begin before it deletes rows.
+// last partition of these pages. CopyRows reads the rows of this interval again. Handing over a page costs about
+// seven requests, including the one that sends the message. The first and last partition may continue on other pages,
+// so the step writes their rows itself. A step of a delete hands over nothing, because its children begin before it
+// deletes rows.
 package engine

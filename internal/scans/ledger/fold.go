@@ -47,9 +47,9 @@ type Folds struct{ rows }
 // FoldEvery is the average number of steps that a fold replaces. A fold costs two requests.
 const FoldEvery = 48
 
-// FoldAfter is called after each step's commit. On average, it folds after one of N commits. N is the value of the
-// argument every. The step's id decides whether to fold, because processes share no counter. Each higher level is
-// folded N times less often, so each fold replaces about N rows.
+// FoldAfter is called after each step's commit. On average, it folds after one in N commits, where N is the value
+// of the argument every. The step's id decides whether to fold, because processes share no counter. Each higher
+// level is folded N times less often, so each fold replaces about N rows.
 func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int, join Join) error {
 	h := fnv.New64a()
 	h.Write([]byte(step))

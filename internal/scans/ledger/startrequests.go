@@ -113,8 +113,8 @@ func (l Requests) RefuseStart(ctx context.Context, a StartRequest, reason string
 }
 
 // DropStartRequest removes a request. A refused request is removed only if its row has not changed since the request
-// was read. Any other request is removed even if another process has since refused or repeated it. DropStartRequest
-// keeps a newer request that has another kind or is for another attempt.
+// was read. If the request was not refused when it was read, it is removed even if another process has refused or
+// repeated it since then. DropStartRequest keeps a newer request that has another kind or is for another attempt.
 func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	for {
 		err := l.write(ctx, "answer the request for scan "+string(a.ID), unlist(startRequestPrefix+string(a.ID), a.etag))

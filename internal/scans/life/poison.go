@@ -34,7 +34,7 @@ func (u *Upkeep) drainPoison(ctx context.Context) error {
 	return errs
 }
 
-// WriteMaintained records Maintain's last run: its error, and the number of messages in the poison queues.
+// WriteMaintained records the error of Maintain's last run, and the number of messages in the poison queues.
 func (u *Upkeep) WriteMaintained(ctx context.Context, failure error) error {
 	given := 0
 	for _, q := range u.poison {

@@ -215,8 +215,8 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 	return nil
 }
 
-// listed returns the status of a scan in the list. It reads the scan if the list has no final figures. If the page ends
-// between a copy and its verification, listed also reads the verification.
+// listed returns the status of a scan in the list. It reads the scan if the list has no final figures. If the list's
+// page ends between a copy and its verification, listed also reads the verification.
 func (l *lister) listed(ctx context.Context, s ledger.Listed) (st Status, err error) {
 	if s.Summarized && !s.Unsettled {
 		st, err = l.reader.summarized(s)

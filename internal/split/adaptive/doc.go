@@ -38,8 +38,8 @@
 // A partition that fills two pages becomes a strand of its own. It is cut by row keys, and read at the same time as the partitions after it. Shorter
 // partitions are not cut, because cuts would cost queries for few rows.
 //
-// The transcripts in testdata show, query by query, how scans of small tables are cut: keys with a long common prefix, a heavy subtree, a giant
-// partition, and a scan with hints.
+// The transcripts in testdata show, query by query, how scans of small tables are cut. The examples are keys with a long common prefix, a heavy
+// subtree, a giant partition, and a scan with hints.
 //
 // # Cutting a strand that has a token
 //

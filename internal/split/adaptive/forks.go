@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// forks counts, for each kind of character, how often keys fork after a character of that kind. Keys fork if several next characters occur.
+// forks counts, for each kind of character, how often keys fork after a character of that kind. Keys fork where different characters follow a
+// common prefix.
 type forks [kinds]struct{ forked, all float64 }
 
 // Kinds of characters. The start of a key counts as the position after a separator.

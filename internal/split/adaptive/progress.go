@@ -8,7 +8,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// slack returns how many pages a piece may have beyond its hint. When all pages of the hint are read, [Ahead] reports this number of unread pages.
+// slack returns by how many pages a piece may exceed the number of pages in its hint. When that number of pages has been read, [Ahead] reports the
+// result of slack as the number of unread pages.
 func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 
 // If a piece has more pages than its hint and slack allow, hasOutgrownHint returns true. The number of its unread pages is then unknown.

@@ -17,8 +17,8 @@ type trail struct {
 	Tries int `json:"tries,omitempty"`
 }
 
-// level records how many pages of siblings were read at a depth, and the width of the part of the level that
-// these pages cover.
+// level describes the siblings that were read at a depth: their number in pages, and the width of the part
+// of the level in which they lie.
 type level struct {
 	depth        int
 	pages, width float64

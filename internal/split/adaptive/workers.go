@@ -93,7 +93,7 @@ func (w *Workers) learn(t trail, keys []string, share float64, end *string, star
 	return t.afterPage(newGauge(w.letters, keys[len(keys)-1], end), keys, share, start)
 }
 
-// ahead estimates the unread keys of a piece: first those in the rest of a partition, and then those in other partitions.
+// ahead estimates the unread keys of a piece: the keys in the rest of the current partition, and the keys in later partitions.
 type ahead struct {
 	rows, partitions *gauge // nil if there are no such keys
 	total            float64
@@ -222,8 +222,9 @@ func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	return slices.Compact(cuts)
 }
 
-// Left returns the expected number of unread rows of the piece. The estimate may be too low, so Left assumes at least as many full pages as were
-// read since a thief (see [Theft]) last found rows. ok is false if the piece was not cut from another piece, and none of its rows was read.
+// Left returns the expected number of unread rows of the piece. The estimate may be too low. So if n pages were read since a thief (see [Theft])
+// last found rows, Left returns at least the rows of n full pages. If none of the piece's rows was read, and the piece was not cut from another
+// piece, ok is false.
 func (w *Workers) Left(s *Piece) (rows float64, ok bool) {
 	switch {
 	case s.last != nil:

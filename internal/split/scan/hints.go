@@ -108,7 +108,8 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	return h
 }
 
-// shareOf returns the average number of rows on a page, divided by the number of rows on a full page. The result is 0 if large rows shortened no page.
+// shareOf returns the average number of rows on a page, divided by the number of rows on a full page. If no page was shortened by large rows, the
+// result is 0.
 func shareOf(ends []PageEnd, segment int) float64 {
 	rows, full := 0, 0
 	for _, e := range ends {

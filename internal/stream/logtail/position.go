@@ -23,7 +23,7 @@ import (
 const (
 	againRows = 200                    // number of newest rows to read again
 	againMost = 30 * time.Second       // maximum age of these rows
-	settling  = 200 * time.Millisecond // all younger rows are read again
+	settling  = 200 * time.Millisecond // rows younger than this are always read again
 )
 
 // The capacity of a position. Callers send a position in a URL, and hosts accept only a few thousand characters there.

@@ -55,7 +55,7 @@ type Streams struct {
 
 	mu      sync.Mutex           // guards the fields below
 	known   map[string]listing   // rows of the list, by escaped name
-	spread  map[string]int       // number of shards to which a stream's events may be written, by escaped name
+	spread  map[string]int       // number of shards to which a stream's events may be written, by the stream's escaped name
 	sizes   map[string]*Sizes    // sizes of streams' events, by escaped name
 	turn    int                  // number of transactions; determines the shard of the next transaction
 	trimmed map[string]time.Time // when each stream was last trimmed, by name

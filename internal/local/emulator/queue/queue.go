@@ -36,7 +36,8 @@ type Queue struct {
 	metadata map[string]string
 	sequence uint64
 	// Each of the next three fields contains all messages. visible is sorted by the time at which a message becomes
-	// visible, and expiry by the time at which a message expires. Only the copies of one Put have the same id.
+	// visible, and expiry by the time at which a message expires. Several messages have the same id only if one Put
+	// has stored them as copies.
 	visible *btree.BTreeG[*Message]
 	expiry  *btree.BTreeG[*Message]
 	byID    map[string][]*Message
