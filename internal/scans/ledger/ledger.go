@@ -174,7 +174,7 @@ var ErrNotFound = errors.New("no such scan")
 var ErrLeftOut = errors.New("the scan's table is gone, so the group continues without this table")
 
 // ErrScanLost means that a scan's own row is gone, although rows of its steps exist.
-var ErrScanLost = errors.New("the scan's own row is missing from the state table, because somebody has deleted the row; start a new scan")
+var ErrScanLost = errors.New("the state table lacks the scan's own row, because somebody has deleted the row; start a new scan")
 
 // Ledger is the table of scans. Its own methods read and write scans and their lists. It is safe for concurrent use.
 type Ledger struct {

@@ -165,7 +165,7 @@ func incomplete(err error) string {
 }
 
 // errFilesLost means that somebody has deleted ledger rows in which commits recorded data files.
-var errFilesLost = errors.New("the state table no longer lists all data files of the export")
+var errFilesLost = errors.New("the state table lacks rows that list data files of the export")
 
 // exportedFiles returns the files that commits have recorded, in table order. It fails if the argument rows is not the
 // number of rows in these files.
