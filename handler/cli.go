@@ -117,7 +117,7 @@ func refusedHere(err error) bool {
 	return ok && to.IP.IsLoopback()
 }
 
-// command returns a command. The argument usage is the command's name with its arguments.
+// command returns a command. usage is the command's name, followed by the command's arguments.
 func command(usage, short string, o runnable) *cobra.Command {
 	c := &cobra.Command{Use: usage, Short: short, RunE: func(c *cobra.Command, args []string) error { return callOf(c, args).run(o) }}
 	addOptions(c, o.options())

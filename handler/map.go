@@ -179,7 +179,7 @@ func namesOf(rows []storage.Entity) []string {
 	return names
 }
 
-// cellOf returns a value as a preview shows it. The text includes the type if the JSON value does not show the type.
+// cellOf returns the text that a preview shows for a value. The text includes the type if the JSON value does not show the type.
 func cellOf(row storage.Entity, name string) string {
 	const most = 60
 	text := ""

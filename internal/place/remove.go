@@ -209,9 +209,9 @@ func ClearLate(ctx context.Context, o Objects) error {
 	return forEach(late, func(i int) error { return o.Delete(ctx, late[i]) })
 }
 
-// removeLate deletes objects that late steps have written to an export whose data is deleted. For an export of many
-// tables, removeLate also deletes the objects and claims of tables that the export does not list. If a prefix also has
-// a manifest or a list of files, another export has written it, and removeLate keeps all objects of the prefix.
+// removeLate deletes objects that late steps have written to an export whose data is deleted. For an export of many tables,
+// removeLate also deletes the objects and claims of tables that the export does not list. A prefix with a manifest or a
+// list of files belongs to another export, so removeLate keeps all objects of this prefix.
 func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error {
 	if *r.left <= 0 {
 		return errEnough

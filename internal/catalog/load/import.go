@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/record"
 )
 
-// Note is the progress of an import, and an event of the checkpoint's journal.
+// Note reports the progress of an import. It is also a line of the checkpoint's journal.
 type Note struct {
 	File        string    `json:"file"`
 	Size        int64     `json:"size"`

@@ -72,7 +72,7 @@ type ContentHash string
 // Entry is one operation in the log.
 type Entry struct {
 	Kind Kind
-	Time time.Time // later than the time of every earlier entry of the same identities
+	Time time.Time // later than the Time of every preceding entry that shares an identity with this entry
 	// Writes contains one write, or two writes if a record moves within its shard. Of two writes, the first removes the
 	// old identity, and the second creates the new identity.
 	Writes []Write

@@ -135,7 +135,7 @@ func (ck *Checker) prepare(ctx context.Context, id ledger.ScanID, o *scans.Runna
 	if hints, err = ck.savedHints(ctx, o); err != nil {
 		return nil, err
 	}
-	if x := o.Export(); x != nil { // all steps must read this export
+	if x := o.Export(); x != nil { // each step must read this export, even if another one replaces it during the scan
 		x.Hash = x.Content.Hash()
 		o.Request.Source.Export = x.Hash
 	}
