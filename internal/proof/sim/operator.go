@@ -268,7 +268,7 @@ func (o operator) failure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRow
 	}
 	o.failed.Store(true)
 	o.count(&o.stats.Failures)
-	failedRows := strings.Contains(row.Error, " could not be written; the first: PartitionKey")
+	failedRows := (strings.Contains(row.Error, " row could not be written; the first: PartitionKey") || strings.Contains(row.Error, " rows could not be written; the first: PartitionKey"))
 	gaveUp := strings.Contains(row.Error, "a step failed 5 times; the last failure: ") || strings.Contains(row.Error, "was begun 5 times and never finished") ||
 		strings.Contains(row.Error, " and never finished; the last failure: ")
 	lost := s.Lose > 0 && strings.Contains(row.Error, "the state table lacks ")
