@@ -90,7 +90,7 @@ func connect(name string, to *connection, standard, usage string) option {
 
 // Set implements [pflag.Value].
 func (v *connection) Set(text string) error {
-	if v.text = text; text == "" { // an empty text would mean the default
+	if v.text = text; text == "" { // the default would replace an empty text
 		return errNoValue
 	}
 	return nil

@@ -55,7 +55,7 @@ func (o *scanOptions) options() []option {
 
 func scanCommand() *cobra.Command {
 	c := command("scan PLACE", "Print the rows of a table in order", &scanOptions{})
-	_ = c.Flags().MarkHidden("types") // scan writes CSV, and --types is for reading CSV
+	_ = c.Flags().MarkHidden("types") // --types is only for reading CSV, and scan writes CSV
 	c.Flags().Lookup("stats").NoOptDefVal = statsTotal
 	return c
 }

@@ -28,8 +28,8 @@ type Template struct{ parsed *template.Template }
 
 // ParseTemplate parses a message's template, in the syntax of text/template, but without the actions {{range}},
 // {{template}} and {{block}}. {{.PartitionKey}} and {{.Name}} write a property's text. {{json .Name}} writes a
-// property's JSON. {{json .}} writes the whole row as JSON with type annotations. A property that the row lacks is an
-// error. {{with index . "Name"}}…{{end}} avoids this error.
+// property's JSON. {{json .}} writes the whole row as JSON with type annotations. If a row lacks the property Name,
+// {{.Name}} and {{json .Name}} are errors, but {{with index . "Name"}}…{{end}} writes nothing.
 func ParseTemplate(text string) (*Template, error) {
 	if secret.In(text) {
 		return nil, errors.New("seems to contain a key, a signature or a token; remove it, because others can read stored templates and messages. The program that reads the messages must get the secret in another way")
@@ -168,8 +168,8 @@ func weight(a any) int {
 	return 32 // a number, for example
 }
 
-// functions returns the functions for a template of the row e: the text functions of text/template, and "json". The
-// budget limits all of these functions.
+// functions returns the functions for a template of the row e: the text functions of text/template, and "json".
+// When their texts together exceed the budget, the functions return an error.
 func (b *budget) functions(e storage.Entity) template.FuncMap {
 	bounded := func(times int, fn func(...any) string) func(...any) (string, error) {
 		return func(args ...any) (string, error) {

@@ -150,9 +150,10 @@ func (x *bulkDeletion) run(ctx context.Context, q Lookup) error {
 var errNotToDelete = errors.New("the record was written after the deletion had begun")
 
 // checkDeletable reports whether the record of a live head may be deleted. It returns errNotToDelete if this deletion has already deleted a record with the
-// same identity. It also returns this error if another try holds the claim and the head's write is newer than the claim. The head is read before the claim
-// is checked. So if a repetition has taken over the claim of a suspended first try, the first try does not delete newer records. The argument row is the
-// index row in which the record was found, or empty.
+// same identity. If the head's write is newer than the deletion's claim, only the try that made the claim may delete the record, and only if no
+// repetition has taken over the claim. In any other case, the error is also errNotToDelete. The head is read before the claim is checked. So if a
+// repetition has taken over the claim of a suspended first try, the first try does not delete newer records. The argument row is the index row in
+// which the record was found, or empty.
 func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]
@@ -181,8 +182,8 @@ func (x *bulkDeletion) isNewer(h *store.Head, row storage.Entity, version int64)
 	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))
 }
 
-// deletePages deletes the records that the query finds, page by page. If the search may have missed a record that has moved,
-// missed is true.
+// deletePages deletes the records that the query finds, page by page. The result missed reports whether the search may
+// have missed a record that moved during the search.
 func (x *bulkDeletion) deletePages(ctx context.Context, q Lookup) (missed bool, err error) {
 	x.behind = false
 	part := memory.PartIn(ctx)

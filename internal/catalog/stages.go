@@ -41,8 +41,8 @@ type decision struct {
 	record  record.Record // the written record or, for a deletion, the deleted record
 	updates []headUpdate
 	more    []storage.Op // further operations of the same transaction
-	// If same is not nil, it is a head whose last write already has the intended result. Then only this last write is
-	// completed.
+	// If the last write of a head already has the intended result, same is this head, and the decision is to
+	// complete only that last write. Otherwise, same is nil.
 	same  *store.Head
 	slots func() knownSlots // returns the slots that were already read; may be nil
 }

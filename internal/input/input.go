@@ -1,6 +1,7 @@
 // Package input reads the JSON and query strings that callers send, by one strict rule: every name must be known,
 // spelled exactly, and given once. If a misspelled parameter were ignored, a deletion could delete too many rows.
-// [Part] and the fields of [Parameter] allow exceptions.
+// There are exceptions: [Part] ignores unknown names, and a [Parameter] may be given several times if its field
+// Many is set.
 //
 // Other packages read the app's own data, and data of the Functions host and the storage services.
 package input

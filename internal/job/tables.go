@@ -222,8 +222,8 @@ func (h Home) Address() string {
 	return h.Place.Address()
 }
 
-// tableNames returns the sorted names of the tables, including incomplete exports. If a table contains the state of an app or of an app's host, the table's
-// name is only in the result own. If a restore wrote old rows to such a table, it would undo later work of the app.
+// tableNames returns the sorted names of the tables, including incomplete exports. If a table contains the state of an app or of an app's host, the
+// table's name is only in the result own. Such a table must not be restored, because its old rows would undo later work of the app.
 func (h Home) tableNames(ctx context.Context) (names, own []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)

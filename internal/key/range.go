@@ -8,8 +8,8 @@ type Bound struct {
 	Open bool   `json:"o,omitempty"` // the range does not contain the key itself
 }
 
-// Range is a set of rows between two bounds. The bounds are partition keys. But if Partition is set, they are row keys within
-// this partition. A nil bound means no bound. The service uses its index for both kinds of bounds.
+// Range is the set of rows between two bounds. If Partition is set, the bounds are row keys within this partition. Otherwise,
+// the bounds are partition keys. In both cases, the service finds the rows with its index. A nil bound means no bound.
 type Range struct {
 	Partition *string `json:"p,omitempty"`
 	Low       *Bound  `json:"l,omitempty"`

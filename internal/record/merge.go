@@ -20,7 +20,7 @@ func (r Record) Merge(patch []byte) (Record, error) {
 	}
 	changed := map[string]bool{}
 	for _, m := range changes {
-		if depth(m.value) > maxDepth { // the result would be too deep; a check before the merge limits the work
+		if depth(m.value) > maxDepth { // the merged record would be too deep, so the merge need not begin
 			return Record{}, tooDeep(m)
 		}
 		changed[m.name+typeSuffix] = true

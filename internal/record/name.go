@@ -15,7 +15,7 @@ import (
 //	it's          tsw_x_it_27_s
 //	PartitionKey  tsw_x_PartitionKey
 //
-// If the field's value is an object or array, the name is always escaped, with another prefix.
+// If the field's value is an object or an array, the field's name is always escaped, and the prefix is tsw_j_.
 const (
 	maxNameLength = 255
 	escapedPrefix = OwnPrefix + "x_"

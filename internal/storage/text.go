@@ -24,8 +24,9 @@ func IsPropertyName(name string) bool { return propertyName.MatchString(name) }
 // MinDateTime is the earliest DateTime, 1601-01-01, in ticks.
 const MinDateTime = 504_911_232_000_000_000
 
-// ParseProperty makes a property of the given type from a text. The text may have the form of [Property.Text], or
-// another form of the same value. The error describes the form that the text must have.
+// ParseProperty makes a property of the given type from a text. The text need not be exactly the text that
+// [Property.Text] returns: for example, TRUE also means true. If the text is not a value of the type, the error
+// describes the required form.
 func ParseProperty(name string, t Type, text string) (Property, error) {
 	p := Property{Name: name, Type: t}
 	err := fmt.Errorf("must be an %v", t)

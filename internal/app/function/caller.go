@@ -21,7 +21,8 @@ type Host struct {
 	Secret string
 	// Worker is the id of this process. Worker is set only if the host has a secret.
 	Worker string
-	// Development is true if the app runs on a developer's machine. There, web pages can send requests to any port.
+	// Development is true if the app runs on a developer's machine. There, web pages in the developer's browser can
+	// send requests to any port, and so to the app.
 	Development bool
 }
 

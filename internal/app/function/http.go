@@ -375,8 +375,8 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	writeBytes(w, r, status, "application/json", encode(v))
 }
 
-// writeProblemJSON writes v as the answer's JSON. The caller has given v the members that RFC 9457 defines. It hides
-// secrets, because callers may send a secret instead of a name.
+// writeProblemJSON writes v, which must have the members that RFC 9457 defines, as the answer's JSON. It hides
+// secrets in v, because a caller may have sent a secret instead of a name.
 func writeProblemJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	writeBytes(w, r, status, problemType, secret.HideJSON(encode(v)))
 }

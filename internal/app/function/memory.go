@@ -76,7 +76,7 @@ func (h memoryNeed) maxKept() int64 {
 }
 
 // takeBody reserves memory for a request's body and the data made from it. It reads a small body before the reservation, so a slow sender holds memory
-// only for the bytes that have arrived. If a body's length is unknown and the body is not small, it counts as the largest possible body.
+// only for the bytes that have arrived. If a body is not small, and its length is unknown, takeBody assumes the largest possible body.
 func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.Part, error) {
 	known := r.ContentLength >= 0 && r.Header.Get("Content-Encoding") == ""
 	if known && r.ContentLength > h.maxKept() {

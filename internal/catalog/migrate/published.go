@@ -23,10 +23,10 @@ const (
 
 var publishedCheckpoint = key.Key{Partition: "metadata", Row: "checkpoint"}
 
-// The partition leftPartition of the log contains our notes of entries that could not be carried out. A note has the entry's
-// RowKey and, for an insertion, the hash of the entry's record. The row takenMark contains the RowKey of the last entry that was
-// carried out or noted. The published program's checkpoint cannot serve as the mark, because the program may move it while
-// we take over rows.
+// In the log's partition leftPartition, the migration notes the entries that it could not carry out. A note has the entry's
+// RowKey and, for an insertion, the hash of the entry's record. The row takenMark contains the RowKey of the last entry that the
+// migration has carried out or noted. The migration does not rely on the published program's checkpoint, because that program
+// may move the checkpoint during the migration.
 const (
 	leftPartition = "left"
 	leftContent   = "Content"

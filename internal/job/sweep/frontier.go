@@ -36,8 +36,8 @@ type savedStep struct {
 	scan.Step `json:"step"`
 	Depth     int64 `json:"depth,omitempty"` // the number of steps in the chain from the first step to this one
 
-	// Through, Left and Done describe a page that was read before a resume and must be read again. The page ends at Through. Done contains the
-	// page's rows that are done. Left is the number of rows that are not done. The steps that read the rows after this page already exist.
+	// If the step's page was read before a resume and must be read again, Through is the key at which the page ends. Done contains the page's
+	// rows that are done. Left is the number of its rows that are not done. The steps that read the rows after this page already exist.
 	Through *key.Key `json:"through,omitempty"`
 	Left    int64    `json:"left,omitempty"`
 	Done    []span   `json:"done,omitempty"`
@@ -102,8 +102,8 @@ func (f *frontier) insert(before *step, all []savedStep) (added []*step) {
 	return added
 }
 
-// nextRead returns the first waiting step that may be read now, or nil if there is none. If this step is the frontier's first step, isFirst is
-// true: then a sweep that processes rows in table order can start no unit before the step is read.
+// nextRead returns the first waiting step that may be read now, or nil if there is none. The result isFirst reports whether this step is the
+// frontier's first step. A sweep that processes rows in table order can start no unit before the first step is read.
 func (f *frontier) nextRead(readable func(scan.Step) bool) (s *step, isFirst bool) {
 	for s = f.first(); s != nil && (s.state != waiting || !readable(s.Step)); s = f.after(s) {
 		f.walked++

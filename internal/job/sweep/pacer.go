@@ -68,8 +68,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// freeRequests returns how many more requests may be started. Begun requests that wait to be sent again do not count, unless they are more than a
-// quarter of the limit. So if many requests wait, no further requests are started.
+// freeRequests returns how many more requests may be started. Begun requests that wait to be sent again do not count. But if they are more
+// than a quarter of the limit, the excess counts. So if many requests wait, no further requests are started.
 func (s *side) freeRequests(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
@@ -90,10 +90,10 @@ func (s *side) tick(elapsed time.Duration) (measured bool) {
 
 // throttle is an answer by which the service throttles a request.
 type throttle struct {
-	unit      bool // true if a write to the partition was throttled; false if a query was
-	partition string
-	confined  bool // the request was a query of one partition
-	waits     bool // the answer contains a time to wait
+	unit      bool   // the request was a write of a unit; otherwise, it was a query
+	partition string // the unit's partition
+	confined  bool   // the query read only one partition
+	waits     bool   // the answer contains a time to wait
 }
 
 // throttled counts a throttled request as a sign that the account is busy. One busy partition is not such a sign, but several busy partitions are.
@@ -159,9 +159,9 @@ func (p *pacer) heldBytes(f *frontier) int64 {
 	return bytes
 }
 
-// returnUnused reduces the sweep's part of the memory to the bytes that the sweep holds. If the sweep holds more than [Options.Room], the
-// budget does not count the bytes above Room. The garbage collector's limit has space for twice Room. If the sweep holds more than that,
-// p.over raises the collector's limit by the difference.
+// returnUnused reduces the sweep's part of the memory to the bytes that the sweep holds. If the sweep holds more than [Options.Room]
+// bytes, the budget does not count the bytes above Room. The garbage collector's limit allows for twice Room. If the sweep holds more
+// than twice Room, p.over raises the collector's limit by the excess.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.heldBytes(f)
 	p.part.Keep(bytes)

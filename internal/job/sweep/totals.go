@@ -2,7 +2,7 @@ package sweep
 
 import "time"
 
-// Totals are the counts of a sweep. The totals of a resumed sweep include its earlier runs.
+// Totals are the counts of a sweep. If a sweep was resumed, its totals include the counts of its earlier runs.
 type Totals struct {
 	Rows    int64 `json:"rows,omitempty"`    // rows that are done or failed
 	Written int64 `json:"written,omitempty"` // rows for which the action succeeded

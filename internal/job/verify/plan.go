@@ -228,7 +228,7 @@ func findExisting(ctx context.Context, o storage.RequestOptions, from storage.So
 		return nil, nil
 	}
 	q := storage.Query{Select: append([]string{}, properties...)}
-	if _, mapped := from.(rowmap.Kept); mapped { // a map needs all properties
+	if _, mapped := from.(rowmap.Kept); mapped { // a map may use any property, so all properties are read
 		q.Select = nil
 	}
 	return action.Existing(rows, q, func(q storage.Query) (storage.Page, error) {

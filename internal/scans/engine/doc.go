@@ -29,7 +29,7 @@
 //   - After an outage, no process counts as dead until every living process has had time to write a heartbeat. A failed heartbeat is tried again after
 //     one second, without the SDK's growing pauses.
 //   - Clocks are never compared. A process counts as living if its heartbeat's row has changed between two observations.
-//     In its heartbeats, a process names a failed step until the host has delivered the step again.
+//     If a step fails, its process names the step in its heartbeats until the host has delivered the step again.
 //   - A step younger than 10 s may have a message that is not yet visible. If such a step seems lost, Maintain observes a third time.
 //   - A peek shows the 32 messages that have been visible for longest. Queues nearly preserve the order of messages. If
 //     one of the 32 was put into the queue 10 seconds after the step was recorded, or 30 seconds after the step failed,

@@ -13,8 +13,8 @@ import (
 
 // If a table is deleted during its group's export, the group leaves the table out, and names the table in its note. The
 // table's scan fails permanently, and its exported blobs are deleted. The claim of the table's export is deleted before
-// the blobs, so readers of the group's export do not find this table. If a late process writes another blob, Maintain
-// deletes the blob a day later.
+// the blobs, so readers of the group's export do not find this table. If a process writes a further blob after that,
+// Maintain deletes this blob a day later.
 
 // GoneError means that a source's table does not exist.
 type GoneError struct{ error }

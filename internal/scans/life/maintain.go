@@ -125,8 +125,8 @@ type suspect struct {
 }
 
 // observe returns those pending steps of the given scans that may be lost. If the caller passes suspects of an earlier
-// observation, observe checks only these suspects. If all steps of a function are too young to be lost, observe does
-// not peek into the function's queue, because a healthy scan commits these steps soon.
+// observation, observe checks only these suspects. A healthy scan commits young steps soon. So if all steps of a
+// function are younger than ObservationPause, observe does not peek into the function's queue.
 func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []suspect) ([]suspect, observation, error) {
 	all, errs := u.pendingSteps(ctx, scans, again)
 	steps, waits := map[ledger.StepID]ledger.Pending{}, map[string]front{}
@@ -183,7 +183,7 @@ func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []
 		for _, p := range pending {
 			m, err := scans.ParseMessage(p.Message)
 			if err != nil || len(again) > 0 && !known[p.ID] || p.Age < 0 {
-				continue // the step has a newer version, was not a suspect before, or waits for its time slot
+				continue // the message has a newer version, the step is not in again, or the step waits for its time slot
 			}
 			steps = append(steps, suspect{m, p})
 		}

@@ -215,8 +215,9 @@ func clearLeftovers(ctx context.Context, to place.Objects, files []scans.ExportF
 	return nil
 }
 
-// If the group has left out a table, tidyExport deletes all files of the table. In other exports, it deletes only the
-// files that late deliveries wrote after the export was sealed or deleted.
+// tidyExport tidies up a scan's export. If a group has left out the scan's table, tidyExport deletes all files of the
+// export. If the scan has succeeded, tidyExport deletes only the files that late deliveries of steps wrote after the
+// export was sealed or deleted.
 func (ex *exports) tidyExport(ctx context.Context, id ledger.ScanID) error {
 	found, err := ex.ledger.Snapshot(ctx, id)
 	if s := found.Scan; err == nil && (s.State == ledger.Succeeded || s.LeftOut) {

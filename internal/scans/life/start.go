@@ -136,7 +136,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 		first = slot[0]
 	}
 	err := l.ledger.Create(ctx, id, now, scans.JSON(o.Request), hints, first.Pending(), first.Ahead())
-	if errors.Is(err, ledger.ErrLeftOut) { // the group left the scan out before this process claimed the place
+	if errors.Is(err, ledger.ErrLeftOut) { // the group has left out the table, so the claim that was made above must be deleted
 		return place.Withdraw(ctx, o.Container, place.ExportID(id))
 	}
 	if errors.Is(err, ledger.ErrScanLost) {
@@ -152,8 +152,8 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 	return nil
 }
 
-// verificationOf returns the request for a copy's verification. The verification of an export reports differences from
-// the source, but does not fail.
+// verificationOf returns the request for a copy's verification. If the copy is an export, the verification reports
+// differences from the source, but does not fail because of them.
 func verificationOf(r scans.Request) scans.Request {
 	r.Verify, r.Action.Overwrite = false, false
 	r.Action.Type, r.Action.Proof, r.Action.AllowExtra = scans.Verify, r.Exports(), !r.Exports()

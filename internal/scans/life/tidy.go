@@ -17,8 +17,8 @@ const (
 	unfinishedStart = 10 * time.Minute
 	// wholeTime is the time from a scan's end until its done steps are folded into one row.
 	wholeTime = 24 * time.Hour
-	// These constants limit the work of one run of Maintain. The run reads more scans than it removes, because running
-	// scans and scans of another version are not removed.
+	// These constants limit the work of one run of Maintain. A run may read more scans than it removes, because it
+	// keeps running scans and scans of another version.
 	tidyScans    = 10
 	removeReads  = 100
 	removeScans  = 10

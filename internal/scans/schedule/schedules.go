@@ -83,7 +83,8 @@ func ParseSchedules(text string) ([]Schedule, error) {
 
 // overlaps reports whether exports of one schedule would be inside an export of the other schedule.
 func (s Schedule) overlaps(other Schedule) bool {
-	// It is enough to compare one occurrence of each schedule, because all occurrences overlap in the same way.
+	// The prefixes of a schedule's exports differ only in their times. So it is enough to compare the exports
+	// that the two schedules would make at one time.
 	placeOf := func(s Schedule) (container, prefix string) {
 		to := s.requestAt(time.Unix(0, 0)).Action.Destination
 		return cmp.Or(to.Connection, storage.HostConnection) + "/" + to.Container, strings.Trim(to.Prefix, "/") + "/"

@@ -94,7 +94,8 @@ type Leased struct {
 	Throttled int64      `json:"throttled"`
 	Instances []Instance `json:"instances"`
 	// Waiting lists what living processes wait for. It lists a connection of the scan if requests to this
-	// connection fail. It lists memory if all steps that a process holds of the scan wait for memory.
+	// connection fail. It lists memory if a process holds steps of the scan, and all of these steps wait for
+	// memory.
 	Waiting []ledger.Wait `json:"waiting,omitempty"`
 }
 

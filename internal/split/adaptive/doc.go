@@ -29,8 +29,8 @@
 // unless it was cut in a blind level. After the first page, the rest is always cut into twelve pieces, because the start of a table reveals little
 // about the rest.
 //
-// A script may have thousands of letters. So if keys contain characters beyond ASCII, the strand assumes unknown letters between the last key and the
-// end. All unknown letters together weigh half as much as all known letters.
+// Some scripts have thousands of letters, and the pages may have shown only a few of them. So if keys contain characters beyond ASCII, the strand
+// assumes that the unread keys contain further letters. Together, these unknown letters weigh half as much as all known letters.
 //
 // The piece after a cut in a blind level may be empty, and the piece before the cut never learns this. So after such a cut, a strand and its pieces
 // expect fewer keys in blind levels until they find keys there.
@@ -58,7 +58,8 @@
 // # Several queries per invocation
 //
 // If an invocation may make several queries, it reads not only its own next page, but also the first page of each piece that it has cut. So an empty
-// piece costs a query but no message. If a piece has rows, these rows count as read, and the piece's step continues after them.
+// piece costs a query but no message. If a piece's first page has rows, the invocation processes these rows, and the step for the rest of the piece
+// begins after them.
 //
 // # In one process
 //
@@ -68,8 +69,8 @@
 //
 // Each piece in which at least a quarter of a page is expected gets one thief before any piece gets a second thief. A
 // larger piece gets more thieves. If a thief finds no rows, its victim gets fewer new thieves, and the estimate for the
-// victim's blind levels falls. If n pages of a piece were read since one of its thieves last found rows, at least n
-// more pages are expected in the piece.
+// victim's blind levels falls. If n pages of a piece were read since a thief last found rows in it, at least n further
+// pages are expected.
 //
 // The victim's end moves to the cut immediately. The victim may be reading a page with rows beyond its new end. These rows belong to the thief.
 // Therefore every row belongs to exactly one piece at any moment. A thief that finds nothing has proved that its part is empty.

@@ -48,7 +48,7 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read
-		certainty = 30   // assumed number of siblings in a level that forks
+		certainty = 30   // if keys fork in a level, the assumed number of siblings in this level
 		once      = 0.15 // each cut in a level without known siblings multiplies the probability of siblings by this
 	)
 	// knownPages and allPages count the pages of the levels surveyed so far. Only allPages includes the estimates for levels without known siblings.

@@ -59,7 +59,7 @@ type ruler struct {
 
 // newRuler returns the ruler of an alphabet for the keys from here to end. The argument here is the last key read. If end is nil, the keys have no
 // upper bound. newRuler adds digits and letters to the learned characters, because any key may contain them. Unknown characters get weight only at
-// the position where the last key and the end differ. If one of these two keys has a character beyond ASCII at this position, the unknown
+// one position: the first position at which here and end differ. If here or end has a character beyond ASCII at this position, the unknown
 // characters together weigh half as much as all other characters. In any other case, the unknown characters have no weight if end is set, and
 // together a fifth of the weight of the added digits and letters if end is nil.
 func newRuler(a alphabet, here, end []rune) ruler {

@@ -60,11 +60,11 @@ func (st strand) continueAfter(s scan.Step, p scan.Page) scan.Step {
 	return next
 }
 
-// view is the part of a page that is evidence about the unread keys. It contains row keys if all unread keys lie in one partition.
-// Otherwise, it contains partition keys.
+// view contains the keys of a page from which the strand estimates the unread keys. If all unread keys lie in one partition, the
+// view contains row keys of this partition. Otherwise, it contains partition keys.
 type view struct {
 	partition *string  // the partition that contains the unread keys
-	keys      []string // the page's row keys in this partition or, without one, the page's partition keys
+	keys      []string // the page's row keys in this partition; if partition is nil, the page's partition keys
 	end       *string  // where the piece ends
 	share     float64  // the share of the page's rows that are in the view
 }

@@ -27,7 +27,7 @@ type level struct {
 const (
 	maxLevels = 32   // the number of remembered levels; deeper levels are dropped
 	inherited = 0.3  // weight of the levels that a piece inherits, relative to levels that it has read
-	grain     = 0.02 // a level counts as measured if its siblings fill more than this part of a page
+	grain     = 0.02 // if the siblings read in a level fill more than this part of a page, the level counts as measured
 )
 
 // MarshalJSON implements [json.Marshaler].

@@ -72,7 +72,7 @@ func (w *Workers) read(s *Piece, keys []key.Key) {
 	}
 	if before == nil || before.Partition != last.Partition {
 		if before != nil || s.from.Partition != last.Partition {
-			s.inner = trail{} // the old trail belongs to another partition
+			s.inner = trail{} // the trail so far describes another partition
 		}
 	}
 	if w.Partitions || !inside && s.streak == 0 {
@@ -222,9 +222,9 @@ func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	return slices.Compact(cuts)
 }
 
-// Left returns the expected number of unread rows of the piece. The estimate may be too low. So if n pages were read since a thief (see [Theft])
-// last found rows, Left returns at least the rows of n full pages. If none of the piece's rows was read, and the piece was not cut from another
-// piece, ok is false.
+// Left returns the expected number of unread rows of the piece. If n pages of the piece were read since a thief (see [Theft]) last found rows in
+// it, Left returns at least the rows of n full pages, because the estimate may be too low. If none of the piece's rows was read, and the piece
+// was not cut from another piece, ok is false.
 func (w *Workers) Left(s *Piece) (rows float64, ok bool) {
 	switch {
 	case s.last != nil:

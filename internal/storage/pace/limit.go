@@ -2,8 +2,9 @@ package pace
 
 import "time"
 
-// A budget is never larger than the number of requests or rows that the limit allows in the time ahead. [NewLimit] uses
-// limitAhead instead, which is longer, so a caller can catch up after a short pause.
+// While nothing is used, a budget grows up to the number of requests or rows that the limit allows in the time ahead,
+// but at least up to 1. The limits that [NewLimit] returns use limitAhead instead of ahead. limitAhead is longer, so a
+// caller can catch up after a short pause.
 const (
 	ahead      = 100 * time.Millisecond
 	limitAhead = 250 * time.Millisecond

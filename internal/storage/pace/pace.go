@@ -1,16 +1,17 @@
 // Package pace decides how many requests to make concurrently. It raises the number as long as throughput grows, and lowers
 // the number when the service throttles.
 //
-// A [Pace] is for one account, and a [Partitions] for the partitions of one table. Both types are needed, because the service
-// has one target for an account and another for a partition, and its answer does not say which target was exceeded. (Microsoft
-// Learn, "Scalability and performance targets for Table storage") If only one partition throttles, that partition is slowed
-// down. Otherwise the account is slowed down.
+// A [Pace] is for one account, and a [Partitions] for the partitions of one table. The service has one target for an account
+// and another for a partition (Microsoft Learn, "Scalability and performance targets for Table storage"). When the service
+// throttles a request, its answer does not say which target was exceeded. If only one partition throttles, that partition is
+// slowed down. Otherwise the account is slowed down.
 //
 // A service may also refuse a few requests at any load. So a Pace measures the share of refused requests. If the share
-// rises, the Pace halves the load for a trial. The old load was too high if the trial has a lower share of refusals, or
-// nearly as many answers as before. Otherwise the load returns to its old value, and the share becomes the *floor*. A
-// share near the floor starts no further trial. A high share becomes the floor only after a second trial. The first
-// trial may show no difference, because the service may have accepted a short burst of requests before the trial.
+// rises, the Pace halves the load for a trial. If the trial has a clearly lower share of refusals, or nearly as many
+// answers as before, the old load was too high. Otherwise the load returns to its old value, and the share becomes the
+// *floor*. A share near the floor starts no further trial. A high share becomes the floor only after a second trial.
+// The first trial may show no difference, because the service may have accepted a short burst of requests before the
+// trial.
 //
 // A partition that throttles gets a limit in rows per second. The limit is nine tenths of the rate at which the partition answered rows while it
 // throttled. The limit grows by 3 % in each second in which the partition is busy and refuses less than a twentieth of the requests. After every

@@ -35,13 +35,13 @@
 // # Following
 //
 // A follower's query finds the rows that were written since its last call. The query compares Timestamps, which the
-// service sets. A row may become visible late. To find such rows, each call reads a few rows again: the newest 200 rows
-// of the last 30 s, or all rows of the last 0.2 s if these are more than 200. The follower's position is a text of less
-// than 3,000 characters. The rows that are read again form groups. For each group, the position contains a sum over the
-// ids of the received rows (position.go). A call reads some shards later than others. Of the rows that were written
-// after the first shard was read, the call returns only about 50, because the position cannot record more of them. A
-// later call returns the others. At 1,000 events per second, a follower that calls once per second with top=1000 reads
-// 1.3 rows per event.
+// service sets. A row may become visible late. To find such rows, each call reads up to 200 rows of the last 30 s
+// again, beginning with the newest. If the last 0.2 s alone have more than 200 rows, the call reads all rows of these
+// 0.2 s again. The follower's position is a text of less than 3,000 characters. The rows that are read again form
+// groups. For each group, the position contains a sum over the ids of the received rows (position.go). A call reads
+// some shards later than others. Of the rows that were written after the first shard was read, the call returns only
+// about 50, because the position cannot record more of them. A later call returns the others. At 1,000 events per
+// second, a follower that calls once per second with top=1000 reads 1.3 rows per event.
 //
 // Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call limits its
 // query to ids that are at most a minute older than the previous call. An append that takes longer than 50 s fails,

@@ -67,7 +67,7 @@ type Feed struct {
 	// earlier than the returned time. If Oldest is nil, the present time is used.
 	Oldest func(ctx context.Context) (time.Time, error)
 
-	// merge, if set, replaces Log.merge.
+	// If merge is set, the feed calls it instead of Log.merge.
 	merge func(ctx context.Context, s Span) (*merge, error)
 }
 

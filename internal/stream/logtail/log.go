@@ -47,8 +47,8 @@ func (s Span) filter() string {
 }
 
 // Newest calls the function take with the n newest rows of a span, newest first. If n is negative, it calls take with all rows. It stops
-// when take returns false or fails. If the span may contain older rows, more is true. If n is at most 1,000, Newest makes one query for each
-// shard, unless the service returns short pages.
+// when take returns false or fails. The result more reports whether the span may contain further, older rows. If n is at most 1,000, Newest
+// makes one query for each shard, unless the service returns short pages.
 func (l Log) Newest(ctx context.Context, s Span, n int, take func(storage.Row) (taken bool, err error)) (more bool, err error) {
 	m, err := l.merge(ctx, s, n)
 	if err != nil {

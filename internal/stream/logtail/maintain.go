@@ -35,7 +35,7 @@ func (s *Streams) Maintain(ctx context.Context) error {
 	if removed += notes; err != nil {
 		errs = append(errs, err)
 	}
-	// If rows were deleted before a timeout, the timeout is not reported as an error.
+	// If Maintain has deleted some rows before a timeout, it returns no error for the timeout.
 	others := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })
 	if ctx.Err() == nil && removed > 0 && len(others) < len(errs) {
 		zerolog.Ctx(ctx).Info().Int64("removed", removed).Msg("not all old events could be deleted within a minute; the next run continues")

@@ -71,7 +71,7 @@ type position struct {
 	newer     string // the bound, as in Span.Newer
 	floor     ticks
 	readUntil ticks   // when the position was made, all rows written up to this time were visible; not earlier than floor
-	newest    place   // set if there are groups
+	newest    place   // the newest received row; zero if there are no groups
 	groups    []group // newest first, at most maxGroups
 }
 
