@@ -244,7 +244,7 @@ func connectionSettings(environment []string) []string {
 		switch {
 		case identity && (strings.HasSuffix(name, "__accountName") || strings.HasSuffix(name, "__tableServiceUri")):
 			names = append(names, base)
-		case !identity && err == nil && strings.Contains(value, "="): // a URL without a query seldom belongs to an account
+		case !identity && err == nil && strings.Contains(value, "="): // leaves out URLs without a SAS, because few of them are URLs of accounts
 			names = append(names, name)
 		}
 	}

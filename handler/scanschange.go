@@ -53,8 +53,7 @@ func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	return e, nil
 }
 
-// refused returns the result of explain for the errors that explain covers. It puts the prefix
-// before any other error.
+// refused rewrites an error of the engine with explain. It puts the prefix before any other error.
 func (f *appFlags) refused(prefix string, err error) error {
 	if errors.As(err, new(*problem.Error)) || storage.HasCode(err, "TableNotFound") {
 		return f.explain(err)

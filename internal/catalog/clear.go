@@ -121,8 +121,8 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 }
 
 // settle deletes the tombstones that are no longer needed. For each note, it returns an operation that deletes the note, unless
-// one of the note's tombstones must wait. A note may name, in its column Later, the RowKey of a second note that is due a day
-// later. Once the index rows are deleted, another operation changes the second note, so that it lists only the head.
+// one of the note's tombstones must wait. The column Later of a note may contain the RowKey of a second note, which is due a
+// day later. Once the index rows are deleted, settle also returns an operation that makes the second note list only the head.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // by note; nil if one of the note's tombstones must wait, or after an error
 	var g task.Group
@@ -191,7 +191,7 @@ func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(cl.Clock())} // notes before this key are not due yet
 	return cl.Log.All(ctx, due, func(p storage.Page) error {
 		rows := slices.DeleteFunc(p.Entities(), func(row storage.Entity) bool {
-			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // not due; our clock or the writer's clock is wrong
+			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // by the service's clock, the note is not due: our clock or the writer's clock is wrong
 		})
 		var g task.Group
 		g.SetLimit(store.Parallel)
@@ -224,7 +224,7 @@ func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 	})
 }
 
-// clearHeads deletes notes that list only a head, and deletes these heads in the same transaction.
+// clearHeads deletes heads and the notes that list them, all in one transaction. Each note must list only one head.
 func (cl *clearer) clearHeads(ctx context.Context, notes []storage.Entity) error {
 	var ops []storage.Op
 	for _, note := range notes {

@@ -64,8 +64,8 @@ func (d Deleted) Summary() string {
 // it after each deletion, with the number of records deleted so far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
-// finds, even records that are written while it runs. But if it has deleted a record and the record is then written again,
-// it keeps the new record. A repetition returns the first try's result. If the first try did not end, the repetition
+// finds, even records that are written while it runs. But it does not delete a record twice: if a deleted record is written
+// again, the new record stays. A repetition returns the first try's result. If the first try did not end, the repetition
 // deletes the remaining records, but not records that were written after the first try's claim. The result of the
 // repetition counts only the records that the repetition itself has deleted.
 func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {

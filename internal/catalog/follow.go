@@ -50,7 +50,7 @@ func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	return t.pages > 1 && !t.isOlder(row, 0)
 }
 
-// isOlder reports whether a row is older than the call by more than the margin.
+// isOlder reports whether the row was last written more than the given margin before the call began.
 func (t *trail) isOlder(row storage.Entity, margin time.Duration) bool {
 	now, _ := t.Index.Now(t.Clock())
 	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - margin)) // the service dates its answers in whole seconds

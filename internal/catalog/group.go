@@ -63,8 +63,8 @@ func chunks(all []member) iter.Seq2[[]member, int64] {
 }
 
 // inGroups carries out the writes, many at the same time. When writes to one shard are ready to commit, they wait for each
-// other, and one transaction commits them. Later, a second transaction finishes the entries in the background. If members fail,
-// inGroups returns the error of one of them.
+// other, and one transaction commits them. Later, a second transaction finishes the entries in the background. If some of the
+// writes fail, inGroups returns the error of one failed write.
 func (ct *committer) inGroups(ctx context.Context, all []member) error {
 	shards := map[store.Shard][]member{}
 	for _, m := range all {

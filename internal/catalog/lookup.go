@@ -184,7 +184,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 				if err != nil {
 					return answer{}, cmp.Or(checked(), err)
 				}
-				if m != nil { // adds even a record whose new row comes after this page, because the next page may begin after that row
+				if m != nil { // adds the record even if its new row comes after the page: the page's token may lead past a row that was written later
 					err = x.add(ctx, *m)
 				}
 				if err != nil {

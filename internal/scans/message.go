@@ -37,9 +37,9 @@ const (
 
 // The queue-triggered functions. All run the same engine, but each can be scaled, monitored and stopped separately.
 const (
-	ScanPrefix    = "ScanPrefix"    // steps over a range of partitions
-	ScanPartition = "ScanPartition" // steps within one partition
-	CopyRows      = "CopyRows"      // steps that read a key range again to write its rows
+	ScanPrefix    = "ScanPrefix"    // runs steps that read a range of partitions
+	ScanPartition = "ScanPartition" // runs steps that read within one partition
+	CopyRows      = "CopyRows"      // runs steps that read rows again: to write them, to retry them, or to delete them
 )
 
 // Functions lists the queue-triggered functions, sorted.

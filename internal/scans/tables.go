@@ -80,7 +80,7 @@ func (r Request) TakesTable(table string) bool {
 	return false
 }
 
-// openGroup opens the request of a group. For this, it opens the request of one member, and then removes the member's source and work from the result.
+// openGroup opens the request of a group. It first opens the request of one member. Then it removes that member's source and work from the result.
 func (ss *Scans) openGroup(r Request) (*RunnableScan, error) {
 	o, err := ss.Open(r.Member(anyTable))
 	if err != nil {

@@ -185,8 +185,8 @@ type course struct {
 	lost  int       // tries that failed while the host answered other requests
 	cause string    // cause of the last failure
 	last  outcome   // outcome of the last try
-	times int       // number of consecutive tries with the last outcome
-	since time.Time // end of the first of the consecutive tries with the last outcome
+	times int       // how many consecutive tries, up to the last try, had the last try's outcome
+	since time.Time // end of the first of these tries
 }
 
 // record adds a try to the history. cause may be empty.

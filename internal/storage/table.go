@@ -163,8 +163,8 @@ func (t Top) Limit(most int) int {
 }
 
 // Learn notes a page's size. If the page was too large, or contained all requested rows, Learn limits the next page to
-// the number of rows that fit. A page may consist of several answers of about 4 MiB. A page from memory has 0 bytes, so
-// it does not change the limit.
+// the number of rows that fit. A page may consist of several answers of about 4 MiB. If the page came from memory, bytes
+// is 0, and Learn changes nothing.
 func (t *Top) Learn(requested, rows, bytes, answers int) {
 	if most := answers * pageBytes; rows > 0 && bytes > 0 && (bytes > most || rows >= requested) {
 		if t.rows = max(1, rows*most/bytes); t.rows >= PageRows {

@@ -83,7 +83,7 @@ func (x *exchange) do(ctx context.Context, pipeline runtime.Pipeline, what strin
 	if len(r.body) > 0 {
 		raw.Header["Content-Type"] = []string{r.contentType}
 		raw.ContentLength = int64(len(r.body))
-		// Each try has its own reader. From the reader's type, [http.Transport] knows that the body is in memory. For any other type, the transport
+		// Each try has its own reader, of a type by which [http.Transport] recognizes a body in memory. With a reader of another type, the transport
 		// would send the headers in a separate packet.
 		raw.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }
 	}

@@ -228,7 +228,7 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	live := h.Live()
 	if operation == publishedDelete && (!live || h.Content != store.HashOf(r)) {
 		for noted, content := range m.noted {
-			if content == store.HashOf(r) && key.Less(noted, row.Key.Row) { // the insertion that this entry deletes was never carried out, so both entries are settled
+			if content == store.HashOf(r) && key.Less(noted, row.Key.Row) { // this entry deletes a record whose insertion was never carried out, so neither entry needs work
 				return nil, "", m.deleteNote(ctx, noted)
 			}
 		}

@@ -41,8 +41,8 @@ type Write struct {
 	// If this write moves a record, Instead is the record's former identity. If both identities have the same index row, this
 	// write overwrites the row.
 	Instead *FormerIdentity `json:"instead,omitzero"`
-	// If this write removes a moved record from its former identity, Next is the record's new identity, and the version that the
-	// move has given to the record.
+	// If this write removes a moved record from its former identity, Next contains the record's new identity, and the record's
+	// version after the move.
 	Next *FormerIdentity `json:"next,omitzero"`
 	// Lineage is set for a record that has moved. Lineage is the record's first identity, and that identity's last version. Rows
 	// of different identities with the same Lineage belong to one record.
@@ -269,7 +269,7 @@ func Decide(present IndexRow, w Write) Effect {
 		return Keep
 	case w.Instead == nil || w.Instead.Identity != present.Identity:
 		return Collide
-	case present.Version > w.Instead.Version: // the record has moved back since then
+	case present.Version > w.Instead.Version: // the record has since moved back to its former identity
 		return Keep
 	}
 	return Overwrite

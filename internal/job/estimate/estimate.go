@@ -102,10 +102,10 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 	return r
 }
 
-// queriesOf estimates how many queries the work makes for the counted rows, and for each further row. The count makes more queries than the work:
-// its workers only read, so they take ranges from each other sooner. Therefore queriesOf multiplies the number of full pages by spare. If there is a
-// filter, pages are less full, so queriesOf uses the count's number of queries instead. It also uses this number if there is a list or a strategy,
-// because then the work makes as many queries as the count.
+// queriesOf estimates how many queries the work makes for the counted rows, and for each further row. The count makes more queries than the work,
+// because workers that only read take ranges from each other sooner. Therefore queriesOf multiplies the number of full pages by spare. But with a
+// filter, pages are less full, so queriesOf uses the number of the count's queries. With a list or a strategy, it also uses the number of the count's
+// queries, because the work makes as many.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	if !s.Steal || s.Filter != "" || s.Keys != nil {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))

@@ -78,7 +78,7 @@ func (l Processes) WriteHeartbeat(ctx context.Context, b Heartbeat) error {
 	return l.write(ctx, "write a heartbeat", op(storage.Replace, heartbeatsPartition, b.Process, properties...))
 }
 
-// Heartbeats returns the last heartbeat of each process. A heartbeat that another version wrote has no steps.
+// Heartbeats returns the last heartbeat of each process. If a heartbeat has another format, its Steps and Waiting are empty.
 func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 	var heartbeats []Heartbeat
 	for p, err := range l.pages(ctx, "read heartbeats", storage.Query{Range: key.WithPrefix(heartbeatsPartition, "")}) {

@@ -36,13 +36,13 @@
 // One transaction commits a step (see [Ledger.Commit]). Counters are sums over done (d) rows, so nothing is counted
 // twice. Once an attempt has no pending (p) row, it never gets another one. Each done row records how many children
 // its step has, so the sums also show how many steps are pending. An attempt may begin with a first step, which is
-// not a child of another step. An additional done row, which belongs to no step, counts this first step.
+// not a child of another step. Such an attempt also begins with a done row that counts the first step as a child.
 //
 // Somebody may delete rows by hand, and the counts do not show every such deletion. For example, if a done row with two
 // children and a pending row are lost, the expected and the actual number of pending steps both fall by one. So each
-// done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. The scan's First
-// is the sum of the hashes of all attempts' first steps. First plus all balances must equal the sum of the hashes of
-// the pending steps. Otherwise, the scan fails.
+// done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. The scan's row has
+// a First: the sum of the hashes of the first steps' ids, over all attempts. First plus all balances must equal the sum
+// of the hashes of the pending steps' ids. Otherwise, the scan fails.
 //
 // # Done rows
 //

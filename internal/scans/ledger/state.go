@@ -65,9 +65,9 @@ func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 }
 
 // nothingPending returns the scan's row if no step is pending, and otherwise the zero Scan. It reads the first row of a
-// range in which the pending steps precede the scan's own row. The answer must be a single page. Between the requests
-// for two pages, a step may commit a child whose row sorts before the first page's end. Then neither page contains the
-// child.
+// range that contains the rows of pending steps, followed by the scan's own row. The answer must be a single page.
+// Between the requests for two pages, a step may commit a child whose row sorts before the first page's end. Then
+// neither page contains the child.
 func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: pendingPrefix}, High: &key.Bound{Key: scanRow}}
 	for range emptyTries {

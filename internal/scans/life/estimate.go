@@ -20,8 +20,8 @@ const estimateTime = 20 * time.Second
 // ledgerRequests is the number of requests that a step makes to the ledger and the queues.
 const ledgerRequests = 3
 
-// usualQueries is about the mean number of queries in an invocation. An invocation seldom finds enough steps for more
-// queries.
+// usualQueries is about the mean number of queries in an invocation. Even if an invocation may make more queries, it
+// seldom finds enough steps for them.
 const usualQueries = 2
 
 // Estimate counts the rows that a scan would read, and returns what it would cost. It checks the permission to write to

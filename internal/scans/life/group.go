@@ -180,7 +180,7 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 		return fmt.Errorf("start scan %s of table %s: %w", id, tables[n-1], err)
 	}
 	level := zerolog.ErrorLevel
-	if as.LeftOut { // the group's note names the table
+	if as.LeftOut { // the group continues without the table, and says so in its note
 		level = zerolog.InfoLevel
 	}
 	zerolog.Ctx(ctx).WithLevel(level).Err(err).Str("scan", string(id)).Str("table", tables[n-1]).Msg("a scan of the group was refused")

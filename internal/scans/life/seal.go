@@ -34,8 +34,8 @@ type exports struct {
 	ledger *ledger.Ledger
 }
 
-// claim puts this scan's claim into its place, which must still be empty. Before the claim, it makes a start request.
-// If this process dies after the claim, another process starts the scan.
+// claim puts the scan's claim into the place of the export, which must still be empty. If the scan is not a member, claim
+// first makes a start request. So if this process dies after the claim, another process starts the scan.
 func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.ScanID) error {
 	to, claimOf, c := o.Container, place.ClaimOf, place.NewClaim(place.ExportID(id), scans.JSON(o.Request), o.Began, program)
 	if o.Request.IsGroup() {

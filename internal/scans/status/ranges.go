@@ -151,8 +151,8 @@ type division struct {
 	ends   []scan.PageEnd // the ends of the pages after the divided part, in table order
 }
 
-// done adds a done range up to high, or up to the table's end if high is nil. In this range, pages with failed rows
-// become failed ranges.
+// done divides the keys up to high, or up to the table's end if high is nil. Pages with failed rows become failed ranges,
+// and all other keys become done ranges.
 func (d *division) done(high *key.Key) {
 	failed := func(e scan.PageEnd) bool { return e.Failed > 0 }
 	for i := slices.IndexFunc(d.ends, failed); i >= 0 && (high == nil || d.ends[i].Last.Compare(*high) < 0); i = slices.IndexFunc(d.ends, failed) {

@@ -24,8 +24,8 @@ const (
 	heartbeatTry   = 3 * time.Second
 )
 
-// heartbeats records the steps that a process holds, and writes the process's heartbeats. A heartbeat names each step
-// at most ledger.HeartbeatTime after the step began. Steps that end earlier cause no heartbeats. The type is safe for
+// heartbeats records the steps that a process holds, and writes the process's heartbeats. Once a step has run for
+// ledger.HeartbeatTime, a heartbeat names the step. Steps that end earlier cause no heartbeats. The type is safe for
 // concurrent use.
 //
 // A step without children may be the last step of its scan. So after a step without children, the process checks

@@ -20,7 +20,7 @@ import (
 // memoryTime is how long a step waits for its part of the memory. The rest of stepTime is enough for the work.
 const memoryTime = 5 * time.Minute
 
-// The connection and cause of a [ledger.Wait] for memory.
+// If a [ledger.Wait] is for memory, its Connection is forMemory, and its Cause is memoryTaken.
 const (
 	forMemory   = "memory"
 	memoryTaken = "other steps and calls are using all of it"

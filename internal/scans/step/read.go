@@ -179,7 +179,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 // step's children.
 func (r *reading) result(m scans.Message) readResult {
 	s := readResult{queries: int64(r.queries)}
-	gap := true // the next rows begin a new span: they are the first rows, or follow a step that was not run
+	gap := true // true before the first rows and after a step that was not run: the next rows then begin a new span
 	for _, f := range r.found {
 		switch {
 		case f.step != nil:

@@ -111,8 +111,8 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	case !all:
 		lacking = int64(len(was.Rows) - meant)
 	}
-	// If the list of failed rows is incomplete, the number lacking may include rows that did not fail. So Gone is
-	// limited to the number of failed rows that have not failed again.
+	// If the list of failed rows is incomplete, the variable lacking may also count rows that did not fail. But only
+	// failed rows that have not failed again can be gone, so their number is the maximum of Gone.
 	done.Gone = min(lacking, was.Failed-done.Failed)
 	if all || o.Deletes() {
 		done.Written = was.Failed - done.Failed - done.Gone

@@ -72,7 +72,7 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	if v.partition != nil || st.Partitions || !st.endsInLong(p) {
 		return st.cut(s, p, v, g, st.pieceCount(g))
 	}
-	// A partition of several pages and the keys after it become separate pieces.
+	// The last partition of the page is several pages long. The rest of this partition is cut separately from the later partitions.
 	rest, outer := st.stopAfterPartition(s, p)
 	v = st.view(s, p)
 	inner := st.survey(s, v)

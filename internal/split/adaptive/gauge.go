@@ -51,7 +51,7 @@ func (g *gauge) survey(t trail, f forks) {
 		certainty = 30   // if keys fork in a level, the assumed number of siblings in this level
 		once      = 0.15 // each cut in a level without known siblings multiplies the probability of siblings by this
 	)
-	// knownPages and allPages count the pages of the levels surveyed so far. Only allPages includes the estimates for levels without known siblings.
+	// The loop adds the pages of every level to allPages. It adds the pages of levels with known siblings to knownPages too.
 	knownPages := 2 * t.levelAt(len(g.here)).pages
 	allPages := knownPages
 	for depth := len(g.here) - 1; depth >= g.top; depth-- {

@@ -15,7 +15,7 @@ type Piece struct {
 	from     key.Key // the first key of a piece that was cut from another
 	victim   *Piece  // the piece from which this piece was cut; nil after this piece's first page
 	part     float64 // 1 divided by the number of pieces cut from the victim at the same time
-	within   bool    // the piece's keys are in the partition that the victim was reading
+	within   bool    // the piece begins in the partition that its victim was reading
 	believed float64 // the number of pages that was expected when the piece was cut
 
 	misses float64 // number of thieves (see [Theft]) without rows since a thief last found rows; each thief counts as the value of its field part

@@ -46,7 +46,7 @@ const (
 	enough         = 100         // minimum number of requests in a measurement
 	longest        = time.Second // a measurement ends after this time at the latest
 	tolerated      = 1.25        // a trial begins if the share of refusals clearly exceeds the floor times this factor; see deviations
-	deviations     = 3           // an excess of refusals of at most this number of standard deviations counts as chance
+	deviations     = 3           // if refusals exceed the expected number by at most this number of standard deviations, the excess counts as chance
 	crowded        = 0.3         // a greater share of refusals lowers the limit without a trial
 	fallen         = 0.4         // the old load was too high if the trial reduces the share of refusals by at least this fraction
 	spared         = 0.75        // the old load was also too high if half the load gets more than this fraction of the earlier answers per second

@@ -9,8 +9,8 @@ import (
 )
 
 // After calls the function take with each event that follows a position in a stream; see [Feed.After]. The position may also be an id or a time,
-// as in [EventQuery.Since]. The events come in the order of their ids, oldest first. A follower gets every event that is written within a minute
-// of the time in the event's id. The Rows of the result are empty, because the function take has received the events.
+// as in [EventQuery.Since]. The events come in the order of their ids, oldest first. A follower can miss an event only if the event is written more
+// than a minute after the time in its id. The Rows of the result are empty, because the function take has received the events.
 func (s *Streams) After(ctx context.Context, stream, after string, top int, take func(Event)) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return Next{}, err

@@ -124,8 +124,8 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 }
 
 // start returns the position after all rows that the log contains now, and the rows that start has read. A position
-// has room for only a few rows that are newer than readUntil. If the log contains more than these few, start waits
-// a second, and then reads again.
+// has room for only a few rows that are newer than readUntil. If the log contains more such rows, start waits a
+// second, and then reads again.
 func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	var newest ticks // the newest row of the first reading
 	for now := f.Now(); ; {
@@ -161,9 +161,9 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	}
 }
 
-// The bound of the next position after p must not be newer than the result of newestBound. If the result is "", the
-// bound may be any key. Call newestBound before the rows are read, because a later bound could exclude rows that the
-// reading has missed. If p's own bound is recent enough, newestBound makes no request.
+// newestBound returns the newest bound that the position after p may have, or "" if any bound is possible. Call
+// newestBound before the rows are read. A bound from a later call could exclude rows that are written after the
+// reading. If p's own bound is recent enough, newestBound makes no request.
 func (f Feed) newestBound(ctx context.Context, p position) (bound string, err error) {
 	if f.Oldest == nil {
 		return "", nil

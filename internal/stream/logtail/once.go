@@ -125,8 +125,8 @@ func (s *Streams) complete(ctx context.Context, shard Shard, keys []string, reco
 	return ids, problem.Busyf("", "other attempts are appending the same events; try again")
 }
 
-// findEvents sets the elements of ids for the events that exist in a shard. The keys must be sorted by age, oldest
-// first.
+// findEvents sets ids[i] to keys[i] if the shard contains an event with the key keys[i]. The keys must be sorted by age,
+// oldest first.
 func (s *Streams) findEvents(ctx context.Context, shard Shard, keys, ids []string) error {
 	oldest, newest := keys[0], keys[len(keys)-1]
 	r := key.Range{Partition: new(string(shard)), Low: &key.Bound{Key: newest}, High: &key.Bound{Key: oldest}}

@@ -31,8 +31,8 @@ const (
 	// maxSingle is the maximum number of groups that are newer than readUntil. A later call, with a later readUntil, returns the
 	// rows that do not fit into these groups.
 	maxSingle = 50
-	// maxGroups is the maximum number of groups. About 30 groups are enough for 100,000 rows that were written up to
-	// readUntil. More groups are needed if late rows appear between most groups.
+	// maxGroups is the maximum number of groups. About 30 groups are enough for 100,000 received rows that were written up to
+	// readUntil, because older groups are larger. If late rows lie between the received rows, more groups are needed.
 	maxGroups = 90
 	// maxLength is greater than the number of characters of any position. A position has at most 31 characters for
 	// each group, and 120 other characters.
