@@ -20,14 +20,15 @@ type placed interface {
 	places(command string) []string // the names of the options that the arguments fill, in the order of the arguments
 }
 
-// places implements [placed]. If a command processes many tables, only an export may be an argument, because a connection chooses an account.
+// places implements [placed]. If a command processes many tables, its flags for connections choose the accounts. So an argument can only be
+// an export.
 func (p *pairFlags) places(command string) []string {
 	switch {
 	case !p.Many():
 		return []string{"from", "to"}
 	case command == "export":
 		return []string{"to"}
-	case command == "copy": // an argument could be the source or the destination
+	case command == "copy": // it would be unclear whether an argument is the source or the destination
 		return nil
 	}
 	return []string{"from"}

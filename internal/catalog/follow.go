@@ -30,7 +30,7 @@ type trail struct {
 	start time.Time          // the start of the call, by our clock
 	bytes int                // size of the records found, including matches that newer matches have replaced
 	pages int                // number of pages read
-	led   bool               // a record was found through a tombstone
+	led   bool               // a tombstone has led to a record
 }
 
 func newTrail(rd *Reader, p plan) trail {

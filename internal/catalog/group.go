@@ -118,7 +118,8 @@ func turnOf(ctx context.Context) *turn {
 	return t
 }
 
-// join commits m with the group, and returns true. If there is no group, or if the turn is over, it returns false.
+// join adds m to the group's commit, waits until the commit has ended, and returns true. If t is nil, or if the
+// member has already used its turn, join returns false.
 func (t *turn) join(ctx context.Context, m *commitment) bool {
 	if t == nil || t.over {
 		return false

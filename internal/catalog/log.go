@@ -82,8 +82,8 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 }
 
 // commitIn commits writes of different identities of one shard in one transaction. If one write causes a refusal, commitIn
-// commits the other writes without this write. Each write gets its own error. The context of the transactions is
-// committing, which ends after commitTime. commitIn uses ctx only to find out whether a transaction was committed.
+// commits the other writes without this write. Each write gets its own error. The transactions use the context committing,
+// which ends after commitTime. commitIn uses ctx only to find out whether a transaction was committed.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)

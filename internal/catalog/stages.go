@@ -496,8 +496,8 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 }
 
 // newestWrites returns those writes of an entry that are still the newest writes of their identities. It marks the heads of
-// these writes as not Sure, because another writer may have made the entry. The result newer lists the entries that have
-// replaced the other writes.
+// these writes as not Sure, because another writer may have made the entry. If an identity has a newer write, the result
+// newer contains the entry of that write.
 func (st *stages) newestWrites(ctx context.Context, e store.Entry) (writes []wal.Write, newer []wal.EntryID, err error) {
 	for _, w := range e.Writes {
 		h, err := st.headInDoubt(ctx, e, w)

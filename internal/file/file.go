@@ -53,8 +53,8 @@ func portable(name string) bool {
 	return !strings.ContainsAny(name, `\:*?"<>|`) && !strings.HasSuffix(name, ".") && !strings.HasSuffix(name, " ") && !devices.MatchString(name)
 }
 
-// leadsIn reports whether the name leads to a file in the directory. On Windows, neither the name nor the directory may be a
-// device.
+// leadsIn reports whether p.name is valid and leads to a file below p.dir. If the argument windows is true, neither the name
+// nor the directory may be a Windows device.
 func (p Path) leadsIn(windows bool) bool {
 	ok := p.name != "." && fs.ValidPath(p.name) && !(windows && devices.MatchString(filepath.Base(p.dir)))
 	for _, part := range strings.Split(p.name, "/") {

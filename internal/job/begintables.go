@@ -120,7 +120,7 @@ func (t *Tables) open(dir string) (err error) {
 	if !t.writesExports() || filepath.Clean(dir) != filepath.Clean(t.To.Path) {
 		places = append(places, t.To.Address())
 	}
-	t.Checkpoint.New, t.Checkpoint.In = dir, TablesJournal // --resume also accepts the directory
+	t.Checkpoint.New, t.Checkpoint.In = dir, TablesJournal // New is a directory, because --resume also accepts a directory
 	_, err = t.Checkpoint.Begin(t.Options, Facts{Places: places})
 	t.Journal = t.Checkpoint.File
 	return err

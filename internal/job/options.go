@@ -114,8 +114,8 @@ type Options struct {
 	List   string      // a file with the list of rows to read; "" for all rows
 	Failed string      // a file for the failed rows; "" lists them on stderr
 	Map    *rowmap.Map // maps the rows; nil for no map
-	// If an earlier process has begun the job, Resumed is set, and Was contains the facts that were
-	// decided for that process.
+	// If an earlier process has begun the job, Resumed is set, and Was contains the facts with which that process
+	// began the job.
 	Resumed bool
 	Was     Facts
 }

@@ -66,7 +66,7 @@ func (p Place) CheckEnding(ctx context.Context, option string) error {
 	switch {
 	case claimed:
 		return nil
-	case err != nil && place.InBlobs(p.Path): // if the path leads to a file, the error below is clearer than err
+	case err != nil && place.InBlobs(p.Path): // any other path probably leads to a file, so the error below is clearer than err
 		return blobHint(fmt.Errorf("--%s: %w", option, err))
 	}
 	return Hint(Refuse(option, " %s: files that end with %s are not supported", p.Path, ending),

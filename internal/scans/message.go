@@ -198,7 +198,7 @@ func (ss *Scans) Send(ctx context.Context, m Message) error {
 	return ss.Queues[m.Function()].PutAfter(ctx, Encode(m.Body), hidden)
 }
 
-// deletion describes rows that another step has read.
+// deletion describes the rows that a step deletes.
 type deletion struct {
 	Of    ledger.StepID `json:"of"` // the step that read the rows
 	Pages []ReadPage    `json:"pages,omitempty"`

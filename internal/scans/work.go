@@ -57,8 +57,8 @@ func (counting) queries() int { return 4 }
 type Writing struct {
 	Action action.Work
 	What   string // names the work in errors, such as "delete rows"
-	// Packs is set if Writing makes transactions. If a page has many partitions, it needs many transactions, so
-	// the function CopyRows writes the page.
+	// Packs is set if Writing packs rows into transactions. If a page has many partitions, it needs many
+	// transactions. Then steps of the function CopyRows write most of the page's rows.
 	Packs bool
 }
 
@@ -176,7 +176,7 @@ func (ss *Scans) enqueue(ref QueueRef, message string) (plan, error) {
 	return plan{
 		Work:       Writing{Action: action.Enqueue{Queue: q, Message: template}, What: "enqueue messages"},
 		Properties: true,
-		Missing: func(ctx context.Context) (bool, error) { // checks only whether the queue may be read
+		Missing: func(ctx context.Context) (bool, error) { // shows whether the queue may be read, but not whether messages may be put
 			_, err := q.Length(ctx)
 			if storage.Gone(err) {
 				return true, nil

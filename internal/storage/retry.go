@@ -18,9 +18,9 @@ import (
 // 30 s. (Microsoft Learn, "Setting timeouts for Table service operations")
 const (
 	retryDelay = 250 * time.Millisecond
-	// After a try that failed by chance, the first pause is about as long as the try, but at least chanceDelay. A longer pause
-	// would cost more time than the refusal. For example, if requests take 20 ms and one in five is followed by a pause of 100 ms,
-	// the pauses together take as much time as the requests.
+	// After a try that failed by chance, the first pause is about as long as the try, but at least chanceDelay. Longer pauses
+	// would cost too much time. For example, if requests take 20 ms and one in five is followed by a pause of 100 ms, the pauses
+	// together take as much time as the requests.
 	chanceDelay = 10 * time.Millisecond
 	// maxRetryDelay is short. So work resumes soon after an outage, and a single throttled write does not delay its step
 	// for long.
@@ -28,7 +28,7 @@ const (
 	tryTimeout    = 40 * time.Second // maximum time of a try; sendTime is added for each byte that is sent or expected
 
 	firstPatience = 15 * time.Second // for a host that has never answered; see [Options.Unproven]
-	noticed       = 2 * time.Second  // if all tries fail for this time, there is an outage
+	noticed       = 2 * time.Second  // if all tries have failed for this time, there is an outage
 	silence       = 20 * time.Second // if the host is silent for longer, there is an outage even without a failed try; sending a large body takes less time
 )
 
@@ -172,7 +172,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		switch {
 		case !wanted:
 			return nil, r.endedError(ctx, c)
-		case is == deleting && pause >= left: // the patience ends before a further try
+		case is == deleting && pause >= left: // no time is left for another try
 			return resp, nil
 		}
 	}

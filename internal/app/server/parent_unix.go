@@ -15,8 +15,8 @@ type parentProcess int
 
 func parent() parentProcess { return parentProcess(os.Getppid()) }
 
-// ended returns a channel that is closed when the parent has ended. This process then has another parent. If ctx ends
-// earlier, the channel stays open.
+// ended returns a channel. When the parent ends, this process gets another parent, and the channel is closed. If ctx
+// ends earlier, the channel stays open.
 func (p parentProcess) ended(ctx context.Context) <-chan struct{} {
 	gone := make(chan struct{})
 	go func() { // ends when the parent or ctx ends

@@ -159,8 +159,8 @@ func (w Window) intervals() []interval {
 		return all
 	}
 	for i := range w.to {
-		// The window contains each sort value that is a prefix of w.to. But a RowKey has ":" or "!" after its sort value, so the
-		// RowKeys of such a sort value may sort after w.to.
+		// If a sort value is a prefix of w.to, it belongs to the window. But its RowKeys have ":" or "!" after the sort value,
+		// so they may sort after w.to. Therefore they get an interval of their own.
 		if start := w.to[:i]; i > 0 && !before(start, w.from) {
 			stem := rowStem(start)
 			all = append(all, interval{stem, behind(stem)})

@@ -32,7 +32,7 @@ type Checkpoint struct {
 	listed   bool          // the sweep reads listed keys instead of a range
 	after    *key.Key      // the last key that the sweep has taken from the list; nil for none
 	consumes bool          // later queries do not return rows that were processed, for example because these rows were deleted
-	pages    bool          // lines of pages with unprocessed rows may not be on the disk yet
+	pages    bool          // a page with unprocessed rows was recorded after the last flush
 
 	// The fields below are the state of earlier runs.
 	frontier *frontier // the unfinished part; nil if there were no earlier runs

@@ -173,9 +173,9 @@ func (p *pacer) release() {
 	p.over.Set(0)
 }
 
-// expect updates the expected size of the next pages. If pages are done in any order, the expected size is the average, but at least half the
-// largest size, because the average includes pages of stolen ranges, which are often empty. If pages are done in table order, the expected
-// size is the largest size, because pages stay in memory for a long time.
+// expect updates the expected size of the next pages. If pages are done in table order, they stay in memory for a long time, so the expected
+// size is the largest size so far. If pages are done in any order, the expected size is the average, but at least half the largest size. The
+// average alone would be too small, because it includes pages of stolen ranges, which are often empty.
 func (p *pacer) expect(bytes int) {
 	if p.largest == 0 {
 		p.page = bytes

@@ -16,8 +16,9 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// pair reads two tables as if they were a single table with the rows of both. A row that differs has a verdict. The ETag
-// of such a row is the ETag of the destination's row, or "" if the destination has no row with this key.
+// pair reads two tables as if they were a single table with the rows of both. If a row differs, its note contains a
+// verdict, which describes the difference. The ETag of such a row is the ETag of the destination's row, or "" if the
+// destination has no row with this key.
 //
 // A merged page is made from a page of each table, and ends where one of these two pages ends. The remaining rows of the other page are held for the
 // next query. The next query reads from a table only if pair holds less than a page of this table's rows. So if the tables are equal, a merged page

@@ -43,7 +43,7 @@ type listener struct {
 	log     zerolog.Logger
 }
 
-// Poll polls a queue for a function of an instance until ctx ends, as a [Host] does. The function random returns numbers in [0, 1), for the waits
+// Poll polls a queue until ctx ends, as a [Host] does for each queue of an instance. The function random returns numbers in [0, 1), for the waits
 // between polls of an empty queue. The function invoke runs the app's function with a decoded message.
 //
 // A message is settled when it is deleted, visible again or in the poison queue. After ctx ends, Poll returns as soon as all its messages are

@@ -125,7 +125,8 @@ func fold(id ScanID, rows []storage.Entity, into int, join Join) []storage.Op {
 	return append(ops, op(storage.Insert, id, levelPrefix(into)+rand.Text(), folded...))
 }
 
-// Notes calls fn with the note of each done row. A concurrent fold may hide or repeat notes.
+// Notes calls fn with the note of each done row. If another process folds rows at the same time, fn may miss notes,
+// or get notes twice.
 func (l Folds) Notes(ctx context.Context, id ScanID, fn func(note []byte)) error {
 	q := storage.Query{Range: id.rows(donePrefix), Select: []string{"Note"}}
 	for p, err := range l.pages(ctx, "read notes of scan "+string(id), q) {

@@ -101,10 +101,10 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 	return open, nil
 }
 
-// MoveToEnded removes an attempt from the list of open scans, and lists the scan as ended. This attempt must have
-// ended, or must never have begun. If it was listed again since [Ledger.Open] returned o, the attempt stays listed
-// as open, because it may be about to begin. If a later attempt is in the list of all scans, MoveToEnded does not
-// change that list.
+// MoveToEnded removes an attempt from the list of open scans, and lists the scan as ended. The attempt must have
+// ended, or must never have begun. If the attempt was listed again after [Ledger.Open] returned o, it may be about to
+// begin, so it stays listed as open. If a later attempt is in the list of all scans, MoveToEnded does not change that
+// list.
 func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 	what, ops := "close scan "+string(o.ID), []storage.Op{unlist(openRow(o.ID, o.Attempt), o.etag)}
 	s, err := l.currentFigures(ctx, o.ID)

@@ -46,7 +46,7 @@ type StartRequest struct {
 }
 
 // AddStartRequest requests a start. It inserts a row and never replaces one, so any process may repeat the call. If the
-// request already exists, added is false, even if an earlier try of this call inserted the row.
+// row already exists, added is false. The row may come from another call, or from an earlier try of this call.
 func (l Requests) AddStartRequest(ctx context.Context, a StartRequest) (added bool, err error) {
 	err = l.write(ctx, "record the start request of scan "+string(a.ID), a.row(storage.Insert))
 	if storage.Conflict(err) {
@@ -112,9 +112,9 @@ func (l Requests) RefuseStart(ctx context.Context, a StartRequest, reason string
 	return unlessOvertaken(l.write(ctx, "refuse scan "+string(a.ID), refused))
 }
 
-// DropStartRequest removes a request. A refused request is removed only if its row has not changed since the request
-// was read. If the request was not refused when it was read, it is removed even if another process has refused or
-// repeated it since then. DropStartRequest keeps a newer request that has another kind or is for another attempt.
+// DropStartRequest removes the request a, even if another process has refused or repeated it after a was read. But if
+// a itself is a refused request, it is removed only if its row has not changed since a was read. DropStartRequest
+// keeps a newer request that has another kind or is for another attempt.
 func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	for {
 		err := l.write(ctx, "answer the request for scan "+string(a.ID), unlist(startRequestPrefix+string(a.ID), a.etag))

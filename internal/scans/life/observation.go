@@ -17,8 +17,9 @@ const (
 	// ObservationPause is the time between two observations. In this time, each living process writes a heartbeat. One
 	// observation is not enough: if a process began a step after its last heartbeat, no heartbeat names the step yet.
 	ObservationPause = 2 * ledger.HeartbeatTime
-	// maxObservations is the maximum number of observations in a run of Maintain. At the first observation, a new step's
-	// message may not have been sent yet. For such steps, the second and the third observation are compared.
+	// maxObservations is the maximum number of observations in a run of Maintain. Two observations show whether a step
+	// is lost. But at the first observation, a new step's message may not have been sent yet. For such a step, Maintain
+	// compares the second observation with the third.
 	maxObservations = 3
 	// observationKept is the maximum age at which the next run of Maintain uses a stored observation.
 	observationKept = 2 * time.Minute

@@ -128,8 +128,8 @@ func (s *Schedule) parse() (err error) {
 	return errors.Join(errs...)
 }
 
-// tableMark stands for the table's name in a prefix. If the prefix of an export of many tables does not contain
-// tableMark, the export adds the table's name itself.
+// tableMark stands for the table's name in a prefix. An export of many tables adds each table's name at the end of
+// its prefix, even if the prefix does not contain tableMark.
 const tableMark = "{table}"
 
 func (s Schedule) requestAt(occurrence time.Time) scans.Request {

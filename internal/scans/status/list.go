@@ -110,7 +110,8 @@ type lister struct {
 	reader *Reader
 	list   ScanList
 	open   map[ledger.ScanID]bool // listed as open
-	// verified maps the id of a copy to the copy's verification. In the list, a verification comes after its copy.
+	// verified contains the verifications that were read from the list. The map's keys are the ids of the copies. In
+	// the list, a verification comes after the copy that it verifies.
 	verified   map[ledger.ScanID]Verification
 	heartbeats func() ([]ledger.Heartbeat, error)
 }

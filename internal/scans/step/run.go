@@ -66,9 +66,8 @@ func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report stri
 	return strings.Trim(report+"; "+deleted, "; "), err
 }
 
-// step runs a message's step. The argument working is the context of the step's work, which must
-// end before this context's deadline. If the step leaves a deletion to this invocation, the result
-// left is the deletion's message.
+// step runs a message's step. The argument working is the context of the step's work, and must end before ctx. If
+// this invocation must then delete the step's rows, the result named left is the message of the deletion.
 func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int) (report string, left *scans.Message, err error) {
 	var counter storage.Counter
 	s.heartbeats.begin(zerolog.Ctx(ctx), m.Scan, m.ID, &counter)

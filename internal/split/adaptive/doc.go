@@ -45,15 +45,16 @@
 //
 // The first piece continues after the page. The service ties a continuation token to the query that returned it, so the piece's step continues the
 // same query, with the same filter and the new token. The step's state contains the key at which the next piece starts. The step yields no row at or
-// after that key, and ends with the first page that contains such a row. Only rows of this last page are read twice. Without the token, a new query
-// would have to begin with the page's last partition and read it again, or the rest of this partition would need a step of its own. Using the token
-// with a narrower filter would save a page, but no document of the service allows this.
+// after that key, and ends with the first page that contains such a row. Only rows of this last page are read twice. Without the token, there would
+// be two ways to continue: a new query that reads the page's last partition again, or a separate step for the rest of this partition. Using the
+// token with a narrower filter would save a page, but no document of the service allows this.
 //
 // # Hints
 //
-// Most tables have been scanned before. [scan.Hints] are keys that an earlier scan read, at most six pages apart. Each of the first steps reads the
-// piece between two hints, and starts the steps of a group of other pieces. The pieces cover the whole range, even if the table has changed since.
-// They are cut like other pieces, but more cautiously. A scan keeps its own copy of its hints, because steps refer to hints by number.
+// Most tables have been scanned before. [scan.Hints] are keys that an earlier scan read, at most six pages apart. They divide the range into
+// pieces. Each of the first steps reads one of these pieces, and starts the steps of a group of other pieces. The pieces cover the whole range,
+// even if the table has changed since. They are cut like other pieces, but more cautiously. A scan keeps its own copy of its hints, because steps
+// refer to hints by number.
 //
 // # Several queries per invocation
 //

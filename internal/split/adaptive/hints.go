@@ -28,8 +28,8 @@ func hintStep(h *scan.Hints, pieces []key.Range, g group, piece int) scan.Step {
 	return st.step(pieces[piece])
 }
 
-// launch adds children to the decision of a step with a group: one child for each part of the group. If more is true, launch also adds a step for the rest
-// of the step's piece.
+// launch divides the group of the step s into parts, and adds a child for each part to the decision o. If more is true, launch also adds a child for the
+// rest of the step's own piece.
 func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.Decision) (scan.Decision, error) {
 	g := *st.Group
 	if x.Hints == nil || x.Hints.Sum() != g.Sum {

@@ -32,7 +32,8 @@ type Piece struct {
 // NewPiece returns a piece for a range of partitions, or for a range of rows in one partition. The first query of the piece uses the same range.
 func NewPiece(r key.Range) *Piece { return &Piece{End: r.End()} }
 
-// Range returns the range of the first query of a piece that was cut from another. It may extend beyond the piece's end.
+// Range returns the range of a piece's first query. The piece must have been cut from another piece. The range may
+// extend beyond the piece's end.
 func (s *Piece) Range() key.Range {
 	if s.from.Row != "" { // the piece is in one partition
 		r := key.Range{Partition: &s.from.Partition, Low: &key.Bound{Key: s.from.Row}}

@@ -156,7 +156,7 @@ func (st *strand) stopAfterPartition(s scan.Step, p scan.Page) (strand, key.Rang
 	st.Streak = 0
 	st.Due /= 2
 	rest := *st
-	st.Credit = min(st.Credit, 1) // the partition gets one cut, because the partitions after it may be long and need the rest of the credit
+	st.Credit = min(st.Credit, 1) // this partition gets at most one cut; the later partitions may be long, so their step keeps the whole credit
 	rest.Stop = nil
 	stop := key.BehindPartition(last)
 	st.Stop = &stop

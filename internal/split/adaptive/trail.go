@@ -13,7 +13,8 @@ type trail struct {
 	// read.
 	Fresh  int     `json:"fresh,omitempty"`
 	Levels []level `json:"levels,omitempty"` // levels with siblings, and the level Fresh, sorted by depth
-	// Tries counts the cuts in levels without known siblings. When siblings are found in such a level later, Tries falls by 1.
+	// Tries counts the cuts in levels whose siblings were unknown at the time of the cut. When a page has siblings in such a
+	// level, Tries falls by 1.
 	Tries int `json:"tries,omitempty"`
 }
 
@@ -69,8 +70,9 @@ func (t trail) inherit(start string) trail {
 	return piece
 }
 
-// afterPage returns the trail after the given keys of a page were read. The argument share is 1 for all keys of a page, 0.5 for half of them, and so on. The
-// argument g must be the gauge of the last of these keys. If this is the first page of the trail, start is the key at which the trail begins.
+// afterPage returns the trail after the given keys of a page were read. The argument share is 1 if they are all keys of the page, 0.5 if they are half of
+// its keys, and so on. The argument g must be a gauge whose last key read is the last element of keys. If this is the first page of the trail, start is the
+// key at which the trail begins.
 func (t trail) afterPage(g *gauge, keys []string, share float64, start string) trail {
 	before := []rune(start)
 	if t.Here == nil {

@@ -37,7 +37,7 @@ const (
 	worthwhile = 0.25 // an increase of the limit is worthwhile if throughput grows by at least this fraction of the limit's growth
 	lull       = 4    // measurements between an increase that was not worthwhile and the next increase
 	calm       = 6    // measurements between the discovery of a limit and the next increase
-	rounds     = 2    // minimum number of requests in a measurement, as a multiple of the limit
+	rounds     = 2    // a measurement has at least rounds*limit requests
 	minMeasure = 50 * time.Millisecond
 )
 

@@ -62,8 +62,8 @@ func (p *Partitions) Started(key string, rows int, now time.Time) {
 
 // Throttled notes that the service has throttled a request with the given number of rows. It returns the pause before the
 // repetition. Different requests get different pauses, so that they are not all repeated at the same time. After a
-// partition's first throttling, Throttled returns 0 until the partition answers a request. Before this answer, the
-// service may have throttled because of the account's limit, not the partition's limit.
+// partition's first throttling, Throttled returns 0 until the partition answers a request. Until then, the account's
+// limit may be the cause of the throttling, instead of the partition's limit.
 func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duration {
 	l, ok := p.limits[key]
 	if !ok {

@@ -202,7 +202,7 @@ func (c Claims) Record(ctx context.Context, of Claim, answer string) (kept bool,
 		there, found, err := c.Table.Get(ctx, of.row.Key)
 		switch now := there.Get(answerColumn); {
 		case err != nil || !found || now != "":
-			return now == answer, err // if the answers are equal, it does not matter which try has recorded them
+			return now == answer, err // true if another try has recorded an equal answer
 		}
 		of.row = there // a repetition has taken the claim over
 	}

@@ -190,8 +190,8 @@ func dueRows(rows []arrival, readUntil ticks) iter.Seq[*arrival] {
 }
 
 // takeDue returns the oldest due rows, at most top rows and at most [MaxAnswer] bytes, and marks these rows as received. The
-// result is sorted by key, oldest first. The result more reports whether further rows are due. The contents of the oldest due
-// row must be in memory.
+// result is sorted by key, oldest first. The result more reports whether further rows are due. takeDue ends before the first
+// row whose contents are not in memory. The contents of the oldest due row must be in memory.
 func takeDue(rows []arrival, top int, readUntil ticks) (found []storage.Row, more bool) {
 	bytes := 0
 	for a := range dueRows(rows, readUntil) {

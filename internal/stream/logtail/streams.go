@@ -187,7 +187,8 @@ func (s *Streams) forget(escaped string) {
 }
 
 // write inserts events with the given keys. The result contains the events' ids, or "" for events that may be missing.
-// write does not return errors for which the function ignored returns true.
+// If a transaction fails, and the function ignored returns true for its error, write treats the transaction as
+// successful.
 func (s *Streams) write(ctx context.Context, shards []Shard, keys []string, recordAt func(i int) record.Record, ignored func(error) bool) ([]string, error) {
 	ids := make([]string, len(keys))
 	errs := make([]error, len(keys)) // the error of a transaction is at the index of the transaction's first event
