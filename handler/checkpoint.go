@@ -49,7 +49,7 @@ func (r *call) run(o runnable) error {
 	return err
 }
 
-// restore takes from the checkpoint the values of the options that the user did not set.
+// restore sets the options from the checkpoint, except the options that the user has set.
 func (r *call) restore() error {
 	switch {
 	case r.point.Resume == "":

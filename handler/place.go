@@ -227,8 +227,8 @@ func (r *call) announceDestination(to job.Place) {
 	}
 }
 
-// conflict lists options, with the reason why they do not fit a command's places. If exists is false, there is no
-// conflict.
+// conflict describes options that may not fit a command's places. If exists is true, the options do not fit, and the
+// field why contains the reason.
 type conflict struct {
 	options string // their names, separated by spaces
 	exists  bool

@@ -56,12 +56,12 @@ func (d Deleted) Summary() string {
 	return text + "; repeat the call to continue"
 }
 
-// Delete deletes all records that the query finds. It also completes deletions and moves that a crash has interrupted. Once
-// Delete has deleted a record, it ends early when deleteTime is over, or when memory for the next records is missing. If Delete
-// ends early, the result's More is true. After an error, [Deleted.Summary] describes the deletions so far, and a retry deletes
-// the remaining records. If the argument on contains a condition, the query must find only one record. If the query has an ID,
-// a record with this ID must exist. The query's Top and Cursor must not be set. If the function noted is not nil, Delete calls
-// it after each deletion, with the number of records deleted so far.
+// Delete deletes all records that the query finds. It also completes deletions and moves that a crash has interrupted. If
+// deleteTime is over, or if there is no memory for the next records, Delete ends early, but not before it has deleted a
+// record. If Delete ends early, the result's More is true. After an error, [Deleted.Summary] describes the deletions so far,
+// and a retry deletes the remaining records. If the argument on contains a condition, the query must find only one record. If
+// the query has an ID, a record with this ID must exist. The query's Top and Cursor must not be set. If the function noted is
+// not nil, Delete calls it after each deletion, with the number of records deleted so far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
 // finds, even records that are written while it runs. But it does not delete a record twice: if a deleted record is written
@@ -251,8 +251,8 @@ func (x *bulkDeletion) isOver() bool {
 }
 
 // member returns the deletion of one identity as a member of a group. The argument first is the hash of the identity's first
-// index value. If the whole deletion is not over yet, the member calls the function remove, which returns the results of
-// stages.removeAt.
+// index value. When the member runs, it calls the function remove, unless the whole deletion is over. The function remove
+// returns the results of stages.removeAt.
 func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash, weight int64, remove func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {
 		x.mu.Lock()

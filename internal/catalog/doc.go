@@ -125,9 +125,9 @@
 //
 // # Schemas
 //
-// If the schema of a process differs from the stored schema, the process can neither read nor write. A running process
-// checks the stored schema at most every half minute: before a write, or at the same time as a read. Package migrate
-// changes the stored schema.
+// If the schema of a process differs from the stored schema, the process can neither read nor write. A process checks the
+// stored schema before a write, and at the same time as a read. If the last check is less than half a minute old, the
+// process does not check again. Package migrate changes the stored schema.
 //
 // # Weaknesses
 //

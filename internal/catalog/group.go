@@ -45,7 +45,8 @@ type member struct {
 
 func weightOf(r record.Record) int64 { return 1 + int64(r.Size())/weightBytes }
 
-// chunks divides the members into parts that run together, and yields each part with its weight.
+// chunks divides the members into parts, whose members run together. It yields each part together with the part's weight,
+// a number of concurrent writes (see weightBytes).
 func chunks(all []member) iter.Seq2[[]member, int64] {
 	return func(yield func([]member, int64) bool) {
 		for len(all) > 0 {

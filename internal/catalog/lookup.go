@@ -30,7 +30,7 @@ const (
 	maxAnswer = logtail.MaxAnswer
 	// readMost is the approximate maximum number of bytes that a query reads with one request.
 	readMost = maxAnswer + maxAnswer/4
-	// matchBytes is the memory of a match without its record.
+	// matchBytes is the number of bytes of memory that a match uses in addition to its record.
 	matchBytes = 1 << 10
 )
 

@@ -170,9 +170,9 @@ func (sg *SchemaGuard) Writable(ctx context.Context) error {
 	return err
 }
 
-// startCheck checks the stored schema in the background, while the caller reads. The returned function waits for the check. If
-// the stored schema differs from the schema of the options, this function returns an error, and the caller must not use the
-// data that it has read.
+// startCheck checks the stored schema in the background, while the caller reads. The returned function waits for the check, and
+// returns an error if the stored schema differs from the schema of the options. After an error, the caller must not use the data
+// that it has read.
 func (sg *SchemaGuard) startCheck(ctx context.Context) (result func() error) {
 	if sg.trustedRead() != schemaUnread {
 		return func() error { return nil }

@@ -75,7 +75,7 @@ func Located(text []byte, err error) error {
 	return fmt.Errorf("%s: %w", at, syntax.Err)
 }
 
-// field returns a JSON pointer such as /a/0/b in the form a.0.b.
+// field converts a JSON pointer to the name of a field: /a/0/b becomes a.0.b.
 func field(p jsontext.Pointer) string {
 	return strings.Join(slices.Collect(p.Tokens()), ".")
 }

@@ -39,7 +39,7 @@ const DefaultPatience = 10 * time.Minute
 type Outage struct {
 	Connection string // the name of its setting, or its host if it has no setting
 	Since      time.Time
-	Cause      string // cause of the newest failure, without a URL; if the failure is old, its age comes first; "no answer yet" before the first failure
+	Cause      string // cause of the newest failure, without a URL, but with the age of an old failure; "no answer yet" before the first failure
 	Refused    bool   // the newest failed try could not connect, or its connection broke; so the host is neither silent nor busy
 	Waiting    int    // requests that wait for an answer now
 }
@@ -285,8 +285,8 @@ func (r *retries) recordEnd(err error) {
 }
 
 // recordFailure records a failed try of a request. If the host has answered most other requests since the request's last
-// try, the failure was probably a coincidence, and recordFailure returns true for chance. The host's next good answer
-// closes the channel wake.
+// try, the failure was probably a coincidence. Then the result named chance is true. The host's next good answer closes
+// the channel wake.
 func (r *retries) recordFailure(c *course) (chance bool, wake <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

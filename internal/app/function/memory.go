@@ -225,8 +225,8 @@ func (t *taker) forLittle(ctx context.Context) (*memory.Part, error) {
 	return t.part(ctx, memory.Small)
 }
 
-// The argument of guess is the number of bytes that work may need, and the result is the number of bytes to reserve. The result is at most half of
-// the memory, because all other calls wait while a large call waits for its memory.
+// guess returns how many bytes to reserve for work that may need the given number of bytes. It returns at most half of the
+// memory. A call that took more memory would wait longer, and all other large calls would wait behind this call.
 func (t *taker) guess(bytes int64) int64 { return min(bytes, t.from.Half()) }
 
 // part waits for a part of the given size.

@@ -77,8 +77,8 @@ func (g *Gate) Err() error {
 	return err
 }
 
-// state returns the result of Err as err. The channel changed is closed when the current attempt ends. The result act is true if a person must solve the
-// problem.
+// state returns the gate's state. The result err is also the result of Err. The channel changed is closed when the current attempt ends. If a person must
+// solve the problem, the result named act is true.
 func (g *Gate) state() (changed <-chan struct{}, act bool, err error) {
 	if g == nil {
 		return nil, false, nil

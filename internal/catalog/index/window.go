@@ -32,8 +32,8 @@ func (r RowRange) In(partition PartitionKey) key.Range {
 // Window returns the window of the sort values from rowFrom to rowTo, both included. "" means no bound. The window includes all
 // values that start with rowTo: "2026-02" means all of February. With the order Newest, rowFrom and rowTo are times in UTC or
 // prefixes of times, such as "2026" and "2026-02-15T10". Newer rows come first, but rowFrom is the older time. If the sort
-// values are numbers, rowFrom is the least number and rowTo is the greatest number, in either order of rows. Errors are
-// [problem.Invalid].
+// values are numbers, rowFrom is the least number and rowTo is the greatest number, even if the order is Descending. Errors
+// are [problem.Invalid].
 func (s Schema) Window(rowFrom, rowTo string) (Window, error) {
 	switch s.Sort.Order {
 	case Newest:

@@ -56,9 +56,10 @@ func (m *migrator) moveMark(ctx context.Context, row string) error {
 	return m.write(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: takenMark, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}.Row()})
 }
 
-// carryOutEntries first retries the entries that earlier runs noted. Then it carries out the published program's entries after
-// the mark (takenMark), and moves the mark and the checkpoint. If an entry cannot be carried out, carryOutEntries inserts a
-// note before it moves the mark to this entry. An entry is settled when it was carried out or deleted.
+// carryOutEntries first retries the entries that earlier runs noted. If such an entry is settled, because it was carried out or
+// deleted, its note is deleted. Then carryOutEntries carries out the published program's entries after the mark (takenMark), and
+// moves the mark and the checkpoint. If an entry cannot be carried out, carryOutEntries inserts a note before it moves the mark
+// to this entry.
 func (m *migrator) carryOutEntries(ctx context.Context) error {
 	var left []string
 	partition := leftPartition

@@ -88,8 +88,9 @@ func Parse(text json.RawMessage, command string) (Record, error) {
 // Restore returns the recorded values of the options that a resumed command does not give. It fails if the command changes an option that must not
 // change, or omits an option that must be given again. It also fails if the record contains an option that no record may contain.
 //
-// An option that names a file may change, because the file may have been moved, for example to a larger disk. The digest shows whether --rows is
-// still the same list. A resumed command may change limits. It may also add --verify, because this option applies only after the copy.
+// An option that names a file may change, because the file may have been moved, for example to a larger disk. The digest in Record.Rows shows
+// whether the file of --rows still contains the same list. A resumed command may change limits. It may also add --verify, because this option
+// applies only after the copy.
 func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	all := map[string]Option{}
 	for _, o := range options {

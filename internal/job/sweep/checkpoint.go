@@ -22,7 +22,7 @@ import (
 //	{"node":{"wanted":["a"],…},"after":{…}}        a step for listed keys, and the last key taken from the list
 //
 // A line is written as soon as its event has happened, so a killed process loses only unfinished work. A crash of the machine may also lose the
-// lines of the last second. Work whose lines are lost is repeated. If processing may remove rows from later queries, as a deletion does, a page's
+// lines of the last second. If a line is lost, its work is repeated. If processing may remove rows from later queries, as a deletion does, a page's
 // line is on the disk before the page's rows are processed. The snapshot is renewed when the file has grown much. The file contains keys of rows,
 // but no other secrets.
 //
@@ -96,7 +96,8 @@ func (c *Checkpoint) restore() error {
 	return err
 }
 
-// apply applies a line and reports true. If the line contradicts earlier lines, apply reports false and changes nothing.
+// apply changes the checkpoint's state as the journal's line says, and returns true. If the line contradicts earlier lines, apply
+// returns false and changes nothing.
 func (c *Checkpoint) apply(steps map[int64]*step, l line) bool {
 	s := steps[l.Read+l.Did+l.End+l.Steal] // at most one of these ids is set
 	if (s == nil) != (l.Node != nil || l.Vain) || (l.Steal != 0) != (l.Piece != nil) || !l.newSteps(steps) {

@@ -168,7 +168,7 @@ func (f *frontier) finish(s *step, rows int64) {
 	f.buffered -= rows
 }
 
-// giveBack puts a started unit that has no result back among the step's waiting units.
+// giveBack puts a started unit back among the step's waiting units, because the unit's work has ended without a result.
 func (f *frontier) giveBack(s *step, u []storage.Row) {
 	s.units = append(s.units, u)
 	s.started--

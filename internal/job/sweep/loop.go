@@ -185,7 +185,7 @@ func (r *run) loop(ctx context.Context) error {
 	return r.err
 }
 
-// interruptError returns the error of an interrupted sweep, with the number of requests without an answer.
+// interruptError returns the error of an interrupted sweep. If requests got no answer, the error contains their number.
 func (r *run) interruptError() error {
 	if r.broken == 0 {
 		return task.ErrInterrupted

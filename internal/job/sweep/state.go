@@ -118,8 +118,8 @@ func (b *sweepState) recordPage(s *step, p readPage, did Totals) {
 	b.drop(s)
 }
 
-// compare counts the rows of a page that do not belong to a unit. In a comparison, it also counts the differences, and returns the differences to be
-// listed.
+// compare counts those rows of a page that do not belong to a unit. In a comparison, it also counts the differences, and returns the differences to
+// be listed.
 func (b *sweepState) compare(rows []storage.Row, inUnits int64, did *Totals) []Difference {
 	if b.comparison == nil {
 		did.Rows += int64(len(rows)) - inUnits

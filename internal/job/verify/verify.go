@@ -30,7 +30,7 @@ const (
 	Keys                  // the destination has a row with the same key
 )
 
-// DepthOf returns the depth at which a row and its copy in the given mode count as equal.
+// DepthOf returns the depth of a comparison that verifies a copy in the given mode.
 func DepthOf(m action.Mode) Depth {
 	switch m {
 	case action.Merge:

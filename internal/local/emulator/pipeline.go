@@ -27,7 +27,7 @@ type pipeline struct {
 
 // service is the part of a pipeline that differs between the services. Errors other than *refusal.Error are bugs.
 type service interface {
-	// parse checks and parses a request, and changes nothing.
+	// parse returns the operation that a request asks for, or an error if the request is invalid. It changes nothing.
 	parse(c *call) (operation, error)
 	// stringToSign returns the text that is signed in the given scheme.
 	stringToSign(r *http.Request, scheme string) (string, error)
@@ -256,7 +256,7 @@ func reset(w http.ResponseWriter) {
 
 func (p pipeline) fail(w http.ResponseWriter, c *call, err error) { p.write(w, c, p.refused(c, err)) }
 
-// refused returns the answer to a failed request.
+// refused makes the answer to a request that failed with err.
 func (p pipeline) refused(c *call, err error) response {
 	var known *refusal.Error
 	if !errors.As(err, &known) {

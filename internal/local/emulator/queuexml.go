@@ -114,8 +114,9 @@ func xmlResponse(status int, v any) response {
 	return response{status: status, contentType: "application/xml", body: closed(append([]byte(xmlHead), text...))}
 }
 
-// unreferenced undoes those escapes of encoding/xml that the service does not write. The service escapes only &, <, >
-// and carriage returns, and Microsoft's JavaScript SDK does not decode numeric references.
+// The package encoding/xml writes quotes, apostrophes, tabs and line feeds as numeric references. unreferenced turns
+// these references back into the characters. The service escapes only &, <, > and carriage returns, and Microsoft's
+// JavaScript SDK does not decode numeric references.
 var unreferenced = strings.NewReplacer("&#34;", `"`, "&#39;", "'", "&#x9;", "\t", "&#xA;", "\n")
 
 // closed writes elements without content as <Name />, a form that encoding/xml cannot write.

@@ -201,7 +201,8 @@ func (p *process) kill() {
 	}
 }
 
-// lineWriter calls line with each line of its input. It splits very long lines.
+// lineWriter divides the text that is written to it into lines, and passes each line to the function in the field line.
+// It splits very long lines.
 type lineWriter struct {
 	line func(string)
 	rest []byte

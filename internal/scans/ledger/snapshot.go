@@ -84,8 +84,8 @@ func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot
 // folded during the try.
 const snapshotTries = 5
 
-// detailPages is the number of pages after which [Ledger.Detail] stops. But Detail reads all done rows, even if they
-// fill more pages.
+// [Ledger.Detail] reads at least the pages with done rows. It reads further pages only until it has read detailPages
+// pages.
 const detailPages = 8
 
 type draft struct {

@@ -37,10 +37,10 @@ func (l *Life) Start(ctx context.Context, r scans.Request) (ledger.ScanID, error
 	return l.StartOnce(ctx, r, claim.Sent{})
 }
 
-// StartOnce is Start for a request that may be repeated. A repeated request gets the first request's id, and starts the
-// scan if the first request did not. Before the scan is recorded, a claim records the scan's id. The claim is kept
-// until the scan is removed. If the request is refused, the claim is also kept, because a repeated request may be
-// starting the scan.
+// StartOnce starts a scan like [Life.Start], but only one scan even if the request is repeated. A repeated request gets
+// the id that the first request got, and starts the scan if the first request did not. Before the scan is recorded, a
+// claim records the scan's id. The claim is kept until the scan is removed. If the request is refused, the claim is
+// also kept, because a repeated request may be starting the scan.
 func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) (ledger.ScanID, error) {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()

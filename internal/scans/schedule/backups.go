@@ -144,7 +144,9 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	if s != nil && !s.KeepDryRun {
 		outdated = s.outdated(all)
 	}
-	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // keep the newest success, even if an older success has a later occurrence because a clock was ahead
+	// The newest success is always kept. It may count as outdated if an older success has a later occurrence, because a
+	// clock was ahead.
+	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID })
 	for _, i := range outdated {
 		all[i].Deleting = &place.Removal{}
 		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {
@@ -169,8 +171,8 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 }
 
 // recordProofs records the results of verifications. It checks a verification until the verification has succeeded,
-// because somebody may retry a failed verification. A new proof may make other backups outdated, so prune must run
-// again.
+// because somebody may retry a failed verification. A successful verification may make other backups outdated, so
+// recordProofs then clears r.Kept, and prune runs again.
 func (sd *Scheduler) recordProofs(ctx context.Context, r *scheduleRow) (changed bool, err error) {
 	if len(r.Unproved) == 0 {
 		return false, nil

@@ -400,7 +400,8 @@ func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (
 	return "", problem.Conflictf("name", "other processes are changing the schedule at the same time; try again")
 }
 
-// mayBegin refuses an occurrence in a minute that already has an occurrence, or while the last scan is running.
+// mayBegin returns an error if the schedule already has an occurrence in the given minute, or if the schedule's last
+// scan is still running.
 func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	switch {
 	case r.runs():

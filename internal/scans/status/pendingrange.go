@@ -82,7 +82,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 	var left []pendingRange
 	at := whole.low
 	for i, p := range pending {
-		if p.launches { // this step will create other steps up to the next pending range
+		if p.launches { // the step will create more steps, which will read the keys up to the next pending range
 			p.high = whole.high
 			if i+1 < len(pending) {
 				p.high = &pending[i+1].low

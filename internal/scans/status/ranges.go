@@ -188,8 +188,8 @@ func (d *division) add(high *key.Key, state string) {
 	d.ranges = append(d.ranges, r)
 }
 
-// edge returns a key in the form of an answer, or nil for the table's beginning. In a range, a key with a NUL at its
-// end means "after this key". edge removes the NUL.
+// edge converts a key for an answer. It returns nil for the table's beginning. In a range, a key with a NUL at its end
+// means "after this key". edge removes the NUL.
 func edge(k key.Key) *Edge {
 	if k == (key.Key{}) {
 		return nil

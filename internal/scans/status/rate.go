@@ -63,8 +63,9 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 }
 
 // worked sums up the work of the period that ends at now and has the length since. If an interval began before the
-// period, only a share of its work counts: the interval's time in the period, divided by its whole time. Time before
-// the attempt's beginning (the argument began) or after now is not part of an interval.
+// period, only a share of its work counts: the interval's time in the period, divided by the interval's whole time. If
+// an interval contains the beginning of the attempt (the argument began), the interval starts there. If an interval
+// contains now, the interval ends at now.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)

@@ -274,7 +274,7 @@ func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Sta
 	return st
 }
 
-// summaryOf returns the part of a status that running and ended scans have in common.
+// summaryOf returns a status with only the fields that can be shown for every scan, running or ended.
 func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pending int64, now time.Time) Status {
 	st := Status{
 		ID: s.ID, State: s.State, Request: r, StartedAt: s.Started, Seconds: s.Ran(now).Seconds(),

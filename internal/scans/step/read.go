@@ -209,7 +209,7 @@ func (s *readResult) count(w written) {
 	}
 }
 
-// rowsOf returns the rows of a page that are not handed over. The step itself writes these rows.
+// rowsOf returns the rows of a page, except the rows that passOn has handed over to CopyRows steps.
 func (s *readResult) rowsOf(page int) []storage.Row {
 	p := s.pages[page]
 	rows := s.spans[p.Span]

@@ -18,8 +18,9 @@
 //     that occurs;
 //   - it learns how often keys branch after a separator, a digit or another character ([forks]), because the letters of a fixed
 //     name have no siblings;
-//   - it estimates the keys that follow, from the deepest level of the last key to the top ([gauge]). In a level with known siblings, it assumes that
-//     their density continues. A level without known siblings is called blind. The estimate for a blind level depends on the forks;
+//   - it estimates how many keys follow the last key ([gauge]), first in the last key's deepest level, and at the end in the top level. In a level
+//     with known siblings, it assumes that their density continues. A level without known siblings is called blind. The estimate for a blind level
+//     depends on the forks;
 //   - it cuts the rest into at most twelve pieces. It makes one cut for each 1.5 expected pages, as long as it has credit. The pieces near the last
 //     key are smaller, because the estimate is best for near keys.
 //

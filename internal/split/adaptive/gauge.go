@@ -41,10 +41,10 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 	return g
 }
 
-// survey estimates the keys that follow, from the deepest level of the last key to the top. In a level with known siblings (see [trail]), it assumes
-// that their density continues. In the other levels, the estimate depends on the probability that keys fork there. This probability is lower if a
-// large part of the level was read without finding siblings. After each cut in a level without known siblings, the probability is lower in all such
-// levels.
+// survey estimates how many pages of keys follow the last key. It begins with the last key's deepest level, and ends at the top. In a level with
+// known siblings (see [trail]), it assumes that their density continues. In the other levels, the estimate depends on the probability that keys
+// fork there. This probability is lower if a large part of the level was read without finding siblings. After each cut in a level without known
+// siblings, the probability is lower in all such levels.
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read
@@ -88,7 +88,8 @@ func (g *gauge) survey(t trail, f forks) {
 	}
 }
 
-// scale returns the scale of a position. Only the position at which the last key read differs from the end has a scale with unknown characters.
+// scale returns the scale of a position. For the first position at which the last key read and the end differ, the scale includes unknown
+// characters. The scales of other positions do not.
 func (g *gauge) scale(depth int) scale {
 	if depth == g.top {
 		return g.ruler.open

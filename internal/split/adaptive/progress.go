@@ -25,8 +25,8 @@ func End(s scan.Step) (stop *key.Key, launches bool) {
 	return st.Stop, st.Group != nil
 }
 
-// Ahead returns the outlook of one step: the pages of the step's hint, minus the pages read. Without a valid hint, the outlook is unknown, because
-// pages reveal little about the rows to come.
+// Ahead returns the outlook of one step: the number of pages in the step's hint, minus the number of pages that the step has read, but at least the
+// result of slack. Without a valid hint, the outlook is unknown, because pages reveal little about the rows to come.
 func Ahead(s scan.Step) scan.Outlook {
 	var st strand
 	if json.Unmarshal(s.State, &st) != nil || !st.Hinted || st.hasOutgrownHint() {

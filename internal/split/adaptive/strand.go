@@ -11,7 +11,8 @@ import (
 // strand is the State of a step: what is known about the keys that the step has yet to read. Another version of the program may have written the state. If
 // the state lacks a field, the step continues without it, and learns from its next page.
 type strand struct {
-	// Stop is the first key that belongs to another step, if that key lies within the range.
+	// Stop is a key in the range: this step reads only the keys before Stop, and other steps read the rest. If this step reads to the range's end,
+	// Stop is nil.
 	Stop *key.Key `json:"stop,omitempty"`
 
 	Left   float64 `json:"left"`             // expected unread pages
@@ -146,7 +147,8 @@ func (st *strand) endsInLong(p scan.Page) bool {
 	return st.Streak >= long
 }
 
-// stopAfterPartition makes st stop after the page's last partition. It returns the state and the range of a step for the later partitions.
+// stopAfterPartition makes st stop after the page's last partition. Another step must read the later partitions. stopAfterPartition returns this
+// other step's state and range.
 func (st *strand) stopAfterPartition(s scan.Step, p scan.Page) (strand, key.Range) {
 	last := p.Last().Partition
 	r := s.AfterPartition(last).Range

@@ -105,7 +105,7 @@ func (t trail) afterPage(g *gauge, keys []string, share float64, start string) t
 	if fork < len(g.here) {
 		at.width += max(0, g.position(g.here[:fork+1], fork)-g.position(before, fork))
 	}
-	// The keys are sorted, so each key shares at least as many characters with the last key as the previous key does.
+	// The keys are sorted, so from one key to the next, the prefix that the key shares with the last of all keys never becomes shorter.
 	shares, depth := -1, 0
 	for _, k := range keys {
 		if n := sharedPrefix(k, last); n != shares {

@@ -24,14 +24,14 @@ const Now = "now"
 const MaxAnswer = 8 << 20
 
 const (
-	// maxBehind is the maximum number of rows after a position. For each of these rows, a follower keeps a [place] in memory. It
-	// keeps the contents of only a few rows.
+	// If more than maxBehind rows follow a follower's position, the follower's call fails. While a call reads rows, it keeps a
+	// [place] in memory for each row, but the contents of only a few rows.
 	maxBehind = 100_000
 	// maxHeld is the maximum number of bytes of rows' contents in memory while rows are read.
 	maxHeld = 3 * MaxAnswer
 	// placeBytes is the number of bytes of memory for a place and its strings.
 	placeBytes = 256
-	// A new follower makes its first position from the rows that were written less than startRead before the call.
+	// startRead is how far back in time a new follower reads. The follower makes its first position from the rows that it reads.
 	startRead = 2 * time.Second
 )
 
@@ -63,8 +63,8 @@ type Feed struct {
 	Log
 	// Now returns the service's time.
 	Now func() time.Time
-	// Oldest returns a time. If a row is written after the call, the time in the row's key is at most a minute
-	// earlier than the returned time. If Oldest is nil, the present time is used.
+	// Oldest returns a time t. If a row is written after the call, the time in the row's key is not earlier than one
+	// minute before t. If Oldest is nil, t is the present time.
 	Oldest func(ctx context.Context) (time.Time, error)
 
 	// If merge is set, the feed calls it instead of Log.merge.

@@ -16,7 +16,7 @@ type Request struct {
 	Queue     string
 	Partition string // the partition that the request affects, if Confined; "" for a queue
 	Confined  bool   // the request affects only one partition or one queue
-	Entities  int    // the number of affected entities or messages, as far as the request shows it
+	Entities  int    // the number of entities or messages that the request names; a query names none
 	Identity  string // the same for a request's retries, different for other requests
 }
 
