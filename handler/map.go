@@ -226,8 +226,8 @@ func (f *csvFlags) isCSV(kind place.Kind, path string) bool {
 	return kind == place.KindFile && place.IsCSV(path) || kind == place.KindStream && f.format == "csv"
 }
 
-// records returns the form of a CSV file with records of a catalog. If the file is not CSV, it refuses the flags
-// about CSV.
+// records returns the form of the CSV file at the path, which contains records of a catalog. If the file is not CSV,
+// the flags about CSV cause an error.
 func (f *csvFlags) records(r *call, path string) (place.CSV, error) {
 	form, err := f.form(func(name string) bool { return name != "" })
 	switch {
@@ -240,7 +240,7 @@ func (f *csvFlags) records(r *call, path string) (place.CSV, error) {
 	return *form, nil
 }
 
-// forRows returns the form of CSV files with rows of a table.
+// forRows returns the form of CSV files that contain rows of a table.
 func (f *csvFlags) forRows() (*place.CSV, error) { return f.form(isProperty) }
 
 // form returns the form of CSV that the flags choose. If isName returns false for a name in --types, form returns an

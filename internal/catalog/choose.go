@@ -131,8 +131,8 @@ func (p plan) mayMatch(w wal.Write) bool {
 }
 
 // headsOf returns the live heads that have the given first index value and may match the query. All heads are returned as they
-// were at one moment. One page always shows one moment. Several pages show one moment only if no head was written after the
-// first page was read.
+// were at one moment. If the heads are on several pages, and a head was written after the first page was read, headsOf reads
+// all pages again.
 func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) ([]*store.Head, error) {
 	part := memory.PartIn(ctx)
 	held := part.Used()

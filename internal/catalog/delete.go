@@ -352,7 +352,7 @@ func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity
 		})
 	}
 	return func() knownSlots {
-		_ = g.Wait() // the write reads missing slots again
+		_ = g.Wait() // after an error, slots are missing; the write reads the missing slots
 		known := knownSlots{}
 		for i, s := range slots {
 			if s != nil {

@@ -40,9 +40,10 @@
 // order. If the service will always refuse an entry's rows, the entry is parked: Maintain skips the entry, and package check
 // reports it.
 //
-// Writes are decided from heads, but readers use index rows. Therefore, before the catalog refuses a write, it applies the
-// entries of the records that cause the refusal (stages.write). So a client that reads after a 412, 409 or 404 sees the reason.
-// An entry leaves the log only when each index row contains the entry's write or a later write.
+// The catalog reads heads to decide whether it refuses a write, but clients read index rows, which may be older. Therefore,
+// before the catalog refuses a write, it applies the entries of the records that cause the refusal (stages.write). So a client
+// that reads after a 412, 409 or 404 sees the reason. An entry leaves the log only when each index row contains the entry's
+// write or a later write.
 //
 // # Groups
 //

@@ -73,7 +73,7 @@ type refused struct {
 
 func (e *refused) Unwrap() error { return e.error }
 
-// refuse returns the error err as a [refused] with the given firstHashes. If err is nil, it returns nil.
+// refuse returns a [refused] that contains err and the given hashes. If err is nil, refuse returns nil.
 func refuse(err error, firstHashes ...index.FirstHash) error {
 	if err == nil {
 		return nil
@@ -393,7 +393,8 @@ func rowOps(partition index.PartitionKey, writes []wal.Write, slots []store.Slot
 	return ops, nil
 }
 
-// collision means that another record has the same row key by chance. The package comment explains the reason.
+// collision is the error of a write whose row key belongs to another record. The section "Several identities" of the package
+// comment explains why two records can have the same row key.
 type collision struct{ at key.Key }
 
 func (e *collision) Error() string {
@@ -491,7 +492,7 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	if err != nil {
 		return err
 	}
-	done.sure = true // toChanges need not mark the heads as not Sure, because newestWrites has already marked them
+	done.sure = true // newestWrites has already marked the heads as not Sure, so toChanges need not do it
 	return st.committer.toChanges(ctx, done)
 }
 

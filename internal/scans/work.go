@@ -139,7 +139,7 @@ func (ss *Scans) planWithoutMap(r Request, source *storage.Table) (plan, error) 
 	return plan{Work: counting{}}, nil
 }
 
-// writing returns the plan of an action that writes to a destination, without its Work.
+// writing returns the plan of an action that writes to a destination table. The caller must set the plan's field Work.
 func (ss *Scans) writing(a Action) (plan, error) {
 	const field = "action.destination"
 	account, err := ss.Account(field, a.Destination.Connection)

@@ -158,7 +158,7 @@ type decoder struct {
 	width int               // number of properties of the previous entity, as an estimate for the next entity
 
 	foreign bool  // any program may have written the rows; see [ParseLine]
-	inexact error // if foreign is set, the error of the first value that a table would change
+	inexact error // about the first value that a table would store differently; only set if foreign is set
 }
 
 func newDecoder(body []byte, o ...jsontext.Options) *decoder {

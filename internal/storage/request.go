@@ -18,7 +18,7 @@ type RequestOptions struct {
 	// sets Once and does its own retries.
 	Once bool
 	// If MaxErrors is set, a request ends with a [Broken] error after this number of consecutive answers with status
-	// 500, because the request itself may be the cause. Answers that mean overload do not count.
+	// 500. The request itself may be the cause of these answers. Answers that mean overload do not count.
 	MaxErrors int
 	// When the channel Stop is closed, retries end. Requests that have been sent continue.
 	Stop <-chan struct{}

@@ -157,7 +157,7 @@ func plainPage(body []byte) ([]Row, bool) {
 	return r.rows, true
 }
 
-// share makes the rows refer to the argument text instead of r.out. Both have the same content.
+// share makes the rows refer to the argument text, which is r.out or a copy of r.out.
 func (r *rowReader) share(text []byte) {
 	begin := 0
 	for i := range r.rows {

@@ -24,7 +24,7 @@ type Hinted interface {
 	Hints(fn func(last key.Key, rows int64))
 }
 
-// OrEmpty is a source without rows if its table does not exist.
+// OrEmpty is a [Source] in which a missing table counts as an empty table.
 type OrEmpty struct{ Source }
 
 // Read implements [Source].

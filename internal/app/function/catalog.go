@@ -41,7 +41,7 @@ const oneRecord = "records/{id:[0-9a-f]{64}}"
 
 // catalogCalls returns the calls for resources of every catalog. A call waits for its catalog's gate.
 //
-// caller: clients that store and look up records.
+// The callers are clients that store and look up records.
 func (a App) catalogCalls(resources ...resource) (calls []call) {
 	for _, one := range resources {
 		behind := func(r *http.Request) error {

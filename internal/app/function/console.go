@@ -28,7 +28,7 @@ var consoleHeaders = map[string]string{
 
 // consoleCalls returns the calls for the console's files, which contain no data. There are none if the setting TABLESWEEP_CONSOLE is off.
 //
-// caller: browsers.
+// The callers are browsers.
 func consoleCalls(on bool) []call {
 	if !on {
 		return nil

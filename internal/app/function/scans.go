@@ -27,7 +27,7 @@ type scanAPI struct{ engine.Engine }
 
 // scanCalls returns the calls for /api/scans.
 //
-// caller: clients that start and watch scans.
+// The callers are clients that start and watch scans.
 func scanCalls(e engine.Engine) []call {
 	s := scanAPI{e}
 	return []call{

@@ -16,7 +16,7 @@ import (
 
 // scheduleCalls returns the calls for /api/schedules.
 //
-// caller: clients that watch or start backups.
+// The callers are clients that watch or start backups.
 func scheduleCalls(a App) []call {
 	return []call{
 		{method: "GET", path: "schedules", serve: withQuery(a.listSchedules)},

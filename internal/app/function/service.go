@@ -21,7 +21,7 @@ const healthTime = 10 * time.Second
 
 // serviceCalls returns the calls for information about the app. No gate delays them.
 //
-// caller: monitoring, and "tablesweep doctor".
+// The callers are monitoring systems and "tablesweep doctor".
 func serviceCalls(a App) []call {
 	h := healthCache{app: a, last: make(chan health.Report, 1)}
 	h.last <- health.Report{}

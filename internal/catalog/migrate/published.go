@@ -120,8 +120,8 @@ func (m *migrator) retryLeft(ctx context.Context, row string) error {
 	return m.deleteNote(ctx, row)
 }
 
-// tryFirst carries out an entry, or inserts a note if the entry cannot be carried out. If carried is true, the published program
-// has already carried out the entry.
+// tryFirst calls carryOut for an entry that has no note yet. If carryOut does not settle the entry, tryFirst inserts a note. The
+// argument carried is true if the published program has already carried out the entry.
 func (m *migrator) tryFirst(ctx context.Context, row storage.Entity, carried bool) error {
 	settled, err := m.carryOut(ctx, row, carried)
 	if err != nil || settled {

@@ -6,7 +6,7 @@
 //	CRC {"disk":N,"event":…}
 //
 // CRC has 8 hex digits: the CRC-32C of the previous line's CRC and the line's own JSON. This checksum reveals lines that were changed, moved or
-// deleted. When the line was written, the first N bytes of the file were known to be on the disk.
+// deleted. N is a number of bytes: when the line was written, the first N bytes of the file were known to be on the disk.
 //
 // The first line's event is {"version":1,"job":…,"lines":L}. The next L lines are the snapshot. The file gets its name only when these lines are on
 // the disk. Later events are appended as they happen.

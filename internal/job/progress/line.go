@@ -95,8 +95,9 @@ func (f Figures) news() (shown []figure) {
 	return shown
 }
 
-// join makes a line of at most the given number of columns from the figures. If columns is below 1, the line has no limit.
-// It removes the least important figures first, but shortens a long cause before removing it.
+// join makes one line from the figures. The line has at most the given number of columns, or any length if columns is
+// below 1. To shorten the line, join removes the least important figures first. Before join removes a long cause, it
+// shortens the cause.
 func join(shown []figure, columns int) string {
 	for {
 		text := ""

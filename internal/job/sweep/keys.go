@@ -15,7 +15,7 @@ const (
 	keyWeight = 32                   // the memory that a key uses in addition to its text, in bytes
 	groupRows = storage.MaxBatchRows // the maximum number of keys that one query searches for
 
-	// A query requests a page of groupMeets rows, plus keyMeets rows for each key that it searches for.
+	// If a query searches for n keys, it requests a page of at most groupMeets + n*keyMeets rows.
 	groupMeets, keyMeets = 100, 10
 )
 

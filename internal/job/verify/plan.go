@@ -194,9 +194,9 @@ func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 }
 
 // Do adds rows to the plan. A comparison with a filter does not read the rows that the filter leaves out. So the
-// destination may contain a row that the comparison calls missing, and the source may contain a row that it calls
-// extra. With a filter, Do searches for these rows. The sync changes a missing row that the destination contains, and
-// does not delete an extra row that the source contains.
+// comparison may call a row missing although the destination contains the row, or extra although the source contains
+// the row. Therefore, if there is a filter, Do looks up these rows without the filter. If the destination contains a
+// missing row, the sync changes the row. If the source contains an extra row, the sync does not delete the row.
 func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (r action.Result, err error) {
 	of := map[sweep.Kind][]storage.Row{}
 	for _, row := range rows {

@@ -55,7 +55,8 @@ func Hide(text string) string {
 	return padded.ReplaceAllString(text, hidden)
 }
 
-// minPart is the shortest part of a secret, in characters, that [Cut] finds. A signature has 44 characters.
+// minPart is the minimum length, in characters, of a part of a secret that [Cut] replaces. For comparison, a signature has 44
+// characters.
 const minPart = 12
 
 // Cut replaces the given secrets, and parts of these secrets, by an ellipsis (…) wherever they occur in a text. It finds them in upper and lower

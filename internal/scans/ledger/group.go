@@ -181,7 +181,7 @@ func (l *Ledger) RefuseMember(ctx context.Context, id ScanID, request []byte, no
 }
 
 // sum adds the figures of a group's members to the group's snapshot. If the group leaves out a member (see [Ending]),
-// sum adds only this member's steps and requests.
+// sum adds the numbers of the member's steps and requests, but not the member's other figures.
 func (l *Ledger) sum(ctx context.Context, group *Snapshot) error {
 	m := &group.Members
 	m.All = group.Scan.Members

@@ -20,7 +20,7 @@ const (
 	heartbeatsPartition = "beats"
 	heartbeatVersion    = 1
 	maxHeartbeatSteps   = 400  // 400 steps fit into a string of 32 K characters: a step's ids take 51 characters, and each of its two numbers takes at most 12
-	maxHeartbeatWaits   = 10   // this number of causes fits into a string
+	maxHeartbeatWaits   = 10   // 10 waits, each with a cause of maxHeartbeatCause characters, fit into a string
 	maxHeartbeatCause   = 1000 // characters
 )
 

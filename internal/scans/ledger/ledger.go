@@ -33,16 +33,17 @@
 // A restarted scan begins a new attempt. Each attempt is listed as open under its own key, before the scan's state
 // becomes running. So a process that closes an earlier attempt late does not remove a running scan from the list.
 //
-// One transaction commits a step (see [Ledger.Commit]). Counters are sums over done (d) rows, so nothing is counted
-// twice. Once an attempt has no pending (p) row, it never gets another one. Each done row records how many children
-// its step has, so the sums also show how many steps are pending. An attempt may begin with a first step, which is
-// not a child of another step. Such an attempt also begins with a done row that counts the first step as a child.
+// One transaction commits a step (see [Ledger.Commit]): it deletes the step's pending (p) row, and adds a done (d) row and
+// the children's pending rows. Counters are sums over done rows, so no step is counted twice. Once an attempt has no
+// pending row, the attempt never gets a pending row again. Each done row records how many children its step has, so the
+// sums also show how many steps are pending. An attempt may begin with a first step, which is not a child of another step.
+// Such an attempt also begins with a done row that counts the first step as a child.
 //
 // Somebody may delete rows by hand, and the counts do not show every such deletion. For example, if a done row with two
 // children and a pending row are lost, the expected and the actual number of pending steps both fall by one. So each
-// done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. The scan's row has
-// a First: the sum of the hashes of the first steps' ids, over all attempts. First plus all balances must equal the sum
-// of the hashes of the pending steps' ids. Otherwise, the scan fails.
+// done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. The scan's row has a
+// column First: the sum of the hashes of the first steps' ids, over all attempts. The value in this column plus all
+// balances must equal the sum of the hashes of the pending steps' ids. Otherwise, the scan fails.
 //
 // # Done rows
 //
@@ -131,7 +132,8 @@ type Scan struct {
 	etag  string
 }
 
-// Ran returns how long the scan has run until now or its end, without the time between an end and a restart.
+// Ran returns how long the scan has run: until now, or until its end if it has ended. If the scan was restarted, the time
+// between its end and its restart does not count.
 func (s Scan) Ran(now time.Time) time.Duration {
 	if !s.Finished.IsZero() {
 		now = s.Finished

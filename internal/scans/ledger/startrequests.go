@@ -12,8 +12,8 @@ import (
 // A start request has the key r|ID, in the partition of the lists.
 const startRequestPrefix = "r|"
 
-// kindVersion is the version of a row with the property Kind. Older programs do not know Kind, and would start a
-// scan without the checks that a [CheckedStart] needs. So they must not read the row.
+// kindVersion is the version of a row with the property Kind. Programs that do not know Kind would start a scan without
+// the checks that a [CheckedStart] needs. These programs do not know kindVersion either, so they ignore the row.
 const kindVersion = 2
 
 // StartKind is the kind of a start request.

@@ -45,7 +45,7 @@ func (t Times) Points() []Point {
 
 func (t *Times) add(at time.Time, done Totals) {
 	n := at.Unix() / int64(t.Interval()/time.Second)
-	rows := done.Rows + max(0, -done.Failed) // done.Rows does not count failed rows that a retry has done
+	rows := done.Rows + max(0, -done.Failed) // a retry lowers Failed by the number of rows that it has done, but does not add these rows to Rows
 	t.merge(n, Point{Rows: rows, Requests: done.Transactions, Throttled: done.Throttled})
 	t.fit()
 }

@@ -35,7 +35,8 @@ func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (b
 	return ended, err
 }
 
-// If the scan is a member, afterEnd starts the group's next member. If not, afterEnd sends a message for each start request.
+// afterEnd starts scans that may have waited for the end of this scan. If this scan is a member, afterEnd starts the
+// group's next member. For any other scan, afterEnd sends messages for all start requests.
 func (l *Life) afterEnd(ctx context.Context, scan ledger.ScanID) {
 	group, number, member := scan.InGroup()
 	if !member {

@@ -259,7 +259,7 @@ func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Sta
 	}
 	p := ratesOf(found.Scan, found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Sums.Last, found.Date)
 	st.Phase, st.Cause = p.phase(st.Steps.Done, pending, l)
-	if m := found.Members; m.All > 0 { // no rate, because ended members have no timeline
+	if m := found.Members; m.All > 0 { // a group has no rate, because ended members have no timeline
 		share := float64(m.Ended()) / float64(m.All)
 		st.Progress = &share
 		return st

@@ -150,8 +150,9 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	if err != nil {
 		return "", nil, err
 	}
-	// If this delivery certainly did not commit the step, it sends no messages. If two concurrent deliveries sent
-	// messages, all descendants would also run twice. A message for a child without a pending row is harmless.
+	// If another delivery has certainly committed the step, this delivery sends no messages. If both deliveries sent
+	// messages, each descendant would also get two messages and run twice. A message for a child without a pending row
+	// is harmless.
 	if result != overtaken {
 		s.follow(ctx, m, out)
 	}

@@ -35,9 +35,9 @@ func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 
 // divide turns st into the state of the first piece, but does not set the piece's end. Each cut costs a credit of 1. Each piece gets an equal part of
 // the remaining credit. Pieces that do not lie between hints get credit for at least one cut. The expected number of pages becomes the geometric mean
-// of the earlier expectation and the new estimate. Each piece gets an equal part of this number. In a level without known siblings (see [trail]), the
-// piece after a cut may be empty, but the other pieces do not learn that it is empty. So each cut in such a level makes the strand expect fewer pages
-// in these levels.
+// of the earlier expectation and the new estimate. Each piece gets an equal part of this number. After a cut in a level without known siblings (see
+// [trail]), the new piece is often empty, but the other pieces do not learn this. So after each such cut, all pieces expect fewer pages in levels
+// without known siblings.
 func (st *strand) divide(g *gauge, cuts []string) {
 	n := float64(len(cuts))
 	st.First = false

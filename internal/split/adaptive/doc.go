@@ -36,8 +36,8 @@
 // The piece after a cut in a blind level may be empty, and the piece before the cut never learns this. So after such a cut, a strand and its pieces
 // expect fewer keys in blind levels until they find keys there.
 //
-// A partition that fills two pages becomes a strand of its own. It is cut by row keys, and read at the same time as the partitions after it. Shorter
-// partitions are not cut, because cuts would cost queries for few rows.
+// If a partition fills two pages, the rest of the partition becomes a separate piece. This piece is cut by row keys. Another step reads the
+// partitions after it at the same time. Shorter partitions are not cut, because cuts would cost queries for few rows.
 //
 // The transcripts in testdata show, query by query, how scans of small tables are cut. The examples are keys with a long common prefix, a heavy
 // subtree, a giant partition, and a scan with hints.

@@ -11,7 +11,7 @@ import (
 type gauge struct {
 	here  []rune // the last key read
 	end   *string
-	top   int // the depth at which the last key read differs from the end
+	top   int // the number of leading characters that here and end have in common
 	ruler ruler
 	ahead []stretch // the stretches from the last key read to the end, the nearest first
 	total float64   // the estimated number of pages from the last key read to the end
@@ -49,7 +49,7 @@ func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read
 		certainty = 30   // if keys fork in a level, the assumed number of siblings in this level
-		once      = 0.15 // each cut in a level without known siblings multiplies the probability of siblings by this
+		once      = 0.15 // after each cut in a level without known siblings, the probability of siblings is multiplied by this
 	)
 	// The loop adds the pages of every level to allPages. It adds the pages of levels with known siblings to knownPages too.
 	knownPages := 2 * t.levelAt(len(g.here)).pages

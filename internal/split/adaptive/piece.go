@@ -6,8 +6,8 @@ import (
 	"tablesweep/internal/key"
 )
 
-// Piece is a range of keys that one of a process's [Workers] reads in order. Its JSON form contains only its end. A piece that is decoded from JSON
-// can still be read, and can be cut after its next page.
+// Piece is a range of keys that one of a process's [Workers] reads in order. The JSON form of a piece contains only the piece's end. If a piece was
+// decoded from JSON, it cannot be cut before its next page is read.
 type Piece struct {
 	// End is the first key that belongs to another piece, or nil. Only [Workers.Steal] changes it.
 	End *key.Key `json:"end,omitempty"`

@@ -60,13 +60,13 @@ type ruler struct {
 // newRuler returns the ruler of the alphabet a for the keys after the last key read, up to end. The argument named here is the last key read. If
 // end is nil, the keys have no upper bound. newRuler adds digits and letters to the learned characters, because any key may contain them. Unknown
 // characters get weight only at one position: the first position at which here and end differ. If here or end has a character beyond ASCII at this
-// position, the unknown characters together weigh half as much as all other characters. In any other case, the unknown characters have no weight
-// if end is set, and together a fifth of the weight of the added digits and letters if end is nil.
+// position, the unknown characters together weigh half as much as all other characters. Otherwise, the weight depends on end. If end is set, the
+// unknown characters have no weight. If end is nil, all unknown characters together weigh a fifth as much as the added digits and letters.
 func newRuler(a alphabet, here, end []rune) ruler {
 	const (
 		supposed = 16  // the weight of assumed characters; a page's letters weigh up to pageWeight
 		top      = '~' // the last of the ASCII characters that are assumed to occur
-		steps    = 12  // the number of intervals among which the unknown characters are spread
+		steps    = 12  // the range of the unknown characters is divided into this number of intervals
 	)
 	weights := map[rune]float64{}
 	total := float64(supposed)

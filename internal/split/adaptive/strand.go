@@ -27,15 +27,15 @@ type strand struct {
 
 	Hinted bool    `json:"hinted,omitempty"` // the piece lies between hints
 	Due    float64 `json:"due,omitempty"`    // unread pages according to the hint; negative if more pages were read
-	Share  float64 `json:"share,omitempty"`  // rows on a page, divided by rows on a full page, according to the hints; 0 means 1
+	Share  float64 `json:"share,omitempty"`  // according to the hints, the rows of a page divided by the rows of a full page; 0 means 1
 	Group  *group  `json:"group,omitempty"`
 
-	// If Partitions is set, the step lists partition keys; see [Strategy.Partitions]. The step's range ends where the next piece begins, so Stop is
-	// nil.
+	// If Partitions is set, the step lists partition keys; see [Strategy.Partitions]. Such a step needs no Stop, because its range ends where the
+	// next piece begins.
 	Partitions bool `json:"pk,omitempty"`
 }
 
-// step returns the step that starts to read a range with this state.
+// step returns a new step that reads the range r. The step has the state st.
 func (st strand) step(r key.Range) scan.Step {
 	st.Left, st.Credit, st.Due = rounded(st.Left), rounded(st.Credit), rounded(st.Due)
 	state, err := json.Marshal(st)

@@ -222,9 +222,9 @@ func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	return slices.Compact(cuts)
 }
 
-// Left returns the expected number of unread rows of the piece. If n pages of the piece were read since a thief (see [Theft]) last found rows in
-// it, Left returns at least the rows of n full pages, because the estimate may be too low. If none of the piece's rows was read, and the piece
-// was not cut from another piece, ok is false.
+// Left returns the expected number of unread rows of the piece. The estimate may be too low, so the result has a minimum: one full page of rows
+// for each page of the piece that was read since a thief (see [Theft]) last found rows. If none of the piece's rows was read, and the piece was not
+// cut from another piece, ok is false.
 func (w *Workers) Left(s *Piece) (rows float64, ok bool) {
 	switch {
 	case s.last != nil:

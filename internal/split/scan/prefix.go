@@ -19,8 +19,9 @@ import (
 //   - the other partitions whose keys start with the prefix and this character;
 //   - the partitions whose keys start with the prefix and a greater character.
 //
-// Prefix differs from Verhagen's scan in one bound. Verhagen's scan ends one query before prefix + U+FFFF and begins the next query after it, so it
-// misses keys that start with prefix + U+FFFF. Here, both bounds are the next prefix in key order (package key), so no key is missed.
+// Prefix differs from Verhagen's scan in the bound between two queries. In Verhagen's scan, a query ends before prefix + U+FFFF, and the next query
+// begins after prefix + U+FFFF. So Verhagen's scan misses keys that start with prefix + U+FFFF. Here, the bound between the two queries is the next
+// prefix in key order (package key), so no key is missed.
 type Prefix struct {
 	// FirstSegments is for steps whose prefix is longer than their parent's prefix. It is the number of non-empty pages that such a step reads before it
 	// splits. 0 means 1.

@@ -8,10 +8,10 @@
 //
 // A service may also refuse a few requests at any load. So a Pace measures the share of refused requests. If the share
 // rises, the Pace halves the load for a trial. If the trial has a clearly lower share of refusals, or nearly as many
-// answers as before, the old load was too high. Otherwise the load returns to its old value, and the share becomes the
-// *floor*. A share near the floor starts no further trial. A high share becomes the floor only after a second trial.
-// The first trial may show no difference, because the service may have accepted a short burst of requests before the
-// trial.
+// answers as before, the old load was too high. Otherwise the load returns to its old value, and the trial's share of
+// refusals becomes the *floor*. A share near the floor starts no further trial. A high share becomes the floor only after
+// a second trial. The first trial may show no difference, because the service may have accepted a short burst of requests
+// before the trial.
 //
 // A partition that throttles gets a limit in rows per second. The limit is nine tenths of the rate at which the partition answered rows while it
 // throttled. The limit grows by 3 % in each second in which the partition is busy and refuses less than a twentieth of the requests. After every
@@ -32,9 +32,9 @@ import (
 
 const (
 	grow       = 1.5  // an increase multiplies the limit by this factor until a limit of the service is found
-	growLater  = 1.1  // factor of an increase after a limit of the service was found
+	growLater  = 1.1  // an increase multiplies the limit by this factor after a limit of the service was found
 	shrink     = 0.7  // factor of a decrease
-	worthwhile = 0.25 // an increase of the limit is worthwhile if throughput grows by at least this fraction of the limit's growth
+	worthwhile = 0.25 // an increase of the limit by 10 % is worthwhile if throughput grows by at least 10 % times this
 	lull       = 4    // measurements between an increase that was not worthwhile and the next increase
 	calm       = 6    // measurements between the discovery of a limit and the next increase
 	rounds     = 2    // a measurement has at least rounds*limit requests
@@ -45,7 +45,7 @@ const (
 const (
 	enough         = 100         // minimum number of requests in a measurement
 	longest        = time.Second // a measurement ends after this time at the latest
-	tolerated      = 1.25        // a trial begins if the share of refusals clearly exceeds the floor times this factor; see deviations
+	tolerated      = 1.25        // a trial begins if the share of refusals exceeds tolerated*floor by more than chance; see deviations
 	deviations     = 3           // if refusals exceed the expected number by at most this number of standard deviations, the excess counts as chance
 	crowded        = 0.3         // a greater share of refusals lowers the limit without a trial
 	fallen         = 0.4         // the old load was too high if the trial reduces the share of refusals by at least this fraction

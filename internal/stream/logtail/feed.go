@@ -178,9 +178,9 @@ func (f Feed) newestBound(ctx context.Context, p position) (bound string, err er
 	return Since(t.Add(-window)), err
 }
 
-// arrivals reads the rows that a follower at the position p may still lack. The newest row comes first. These rows
-// include every row that was written up to readUntil, except rows that were read before the position was made. If
-// contents is true, arrivals keeps the contents of the rows that the follower receives next.
+// arrivals reads the rows that a follower at the position p may still lack. The newest row comes first. The result
+// contains all such rows that were written up to readUntil, and may contain later rows. If contents is true, arrivals
+// keeps the contents of the rows that the follower receives next.
 func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []arrival, readUntil ticks, err error) {
 	span := Span{Newer: p.newer}
 	if p.floor > 0 {

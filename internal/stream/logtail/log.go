@@ -120,7 +120,7 @@ type merge struct {
 type source struct {
 	query storage.Query
 	rows  []storage.Row
-	bytes int64 // bytes of memory for the rows' page
+	bytes int64 // how much memory the page with these rows uses
 	ended bool
 }
 

@@ -290,8 +290,8 @@ func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, t
 	return more, err
 }
 
-// bound converts an id or a time to a bound for Span.Newer. Errors name the query parameter in the argument parameter,
-// such as "since". The argument now is the service's time.
+// bound converts an id or a time to a bound for Span.Newer. The argument parameter is the name of the query parameter, such
+// as "since", for errors. The argument now is the service's time.
 func bound(parameter, since string, now time.Time) (string, error) {
 	if since == "" || keyForm.MatchString(since) {
 		return since, nil
