@@ -117,7 +117,7 @@ func (o *scanOptions) run(r *call) error {
 	}
 	sum := statsOf(totals)
 	if o.json {
-		sum.Seconds = time.Since(began).Round(time.Microsecond).Seconds() // rounded to microseconds, never 0, which JSON would omit
+		sum.Seconds = time.Since(began).Round(time.Microsecond).Seconds() // a scan takes more than a microsecond, so the result is not 0; JSON would omit a 0
 	}
 	return cmp.Or(lines.JSON(r.toErr).Encode(sum), err)
 }

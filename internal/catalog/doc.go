@@ -88,7 +88,8 @@
 // Sure. Any other process marks the head as not Sure before it applies an entry. Therefore, if the identity has no pending
 // entry and its head is Sure, no older write is under way, and the tombstones are deleted within minutes. Otherwise the
 // tombstones stay for a day. The head always stays for a day. If a record with this identity is inserted again within the day,
-// the new record has greater versions and later changes than the deleted record.
+// the insertion is the next write after the deletion. So its version is greater than the deleted record's versions, and its
+// change comes later than the deleted record's changes.
 //
 // A record's ETag is its version. A condition is checked against the head, and the commit fails if the head has changed since
 // the check.

@@ -192,8 +192,8 @@ func (rd *Reader) recorded(ctx context.Context, shard store.Shard, id wal.EntryI
 	return s.Recorded(ctx, shard, id)
 }
 
-// newestOnly drops outdated matches. A match is outdated if found, rows or met contains a newer write of the same record.
-// The result old[i] is true if the write rows[i] is outdated.
+// newestOnly returns the matches in found that are not outdated. A match is outdated if any of the three arguments contains
+// a newer write of the match's record. The result old[i] is true if the write rows[i] is outdated.
 func newestOnly(found []match, rows, met []wal.VersionClaim) (kept []match, old []bool) {
 	all := make([]wal.VersionClaim, 0, len(found)+len(rows)+len(met))
 	for _, m := range found {

@@ -27,8 +27,8 @@ const (
 	// bulkWriters is the maximum number of concurrent writes. This number of writes keeps a laptop's connection busy, and does
 	// not overload the log's shards.
 	bulkWriters = 2 * groupWrites
-	// The write of a record of n bytes counts as 1 + n/weightBytes concurrent writes, because the write keeps a copy of the
-	// record in memory for each index key and for the log.
+	// weightBytes gives large writes more weight: the write of a record of n bytes counts as 1 + n/weightBytes concurrent
+	// writes. The reason is that the write keeps a copy of the record in memory for each index key and for the log.
 	weightBytes = 8 << 10
 	// Some writes are completed in the background, after their callers have received the answers. At most maxBackground writes
 	// are in the background at the same time. If the storage is slow, each of them may take minutes.

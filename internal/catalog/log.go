@@ -55,8 +55,8 @@ func (m *commitment) ops() []storage.Op {
 
 // commitAll commits writes of different identities of one shard. Each entry's time comes from the service's clock, and is later
 // than the times of the entry's heads. Followers of the changes find an entry only if it is committed within a minute of its
-// time. The work before the commit may have taken minutes, so commitAll checks the schema again. If the process has not read a
-// stored schema, as in a migration, commitAll skips this check.
+// time. The work before the commit may have taken minutes. So if the process has found its own schema in the catalog before,
+// commitAll checks the stored schema again. A migration to a new schema makes no such check.
 func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	if ct.guard.lastRead() == schemaOurs {
 		if err := ct.guard.Writable(ctx); err != nil {

@@ -44,8 +44,8 @@ type Writer struct {
 // Maintain completes the write.
 
 // Insert adds a record. If a record with the same identity and other contents exists, the error is a Conflict. The argument
-// idempotencyKey may be "". For a day, an insertion with the same key and record returns the first result, even if the record
-// has changed since the first insertion. For any other write with this key, the error is KeyReused.
+// idempotencyKey may be "". If a call is repeated within a day with the same key and the same r, it returns the first call's
+// result, even if the stored record has changed since then. For any other write with this key, the error is KeyReused.
 func (wr *Writer) Insert(ctx context.Context, r record.Record, idempotencyKey string) (Written, error) {
 	fresh := true // the first try does not read the head, because most likely there is no head
 	return wr.writeAt(ctx, r, onceOf(idempotencyKey, store.HashOf(r)), func(id index.Identity) (d decision, err error) {

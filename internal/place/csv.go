@@ -437,7 +437,8 @@ func (r *csvReader) parseRow(rec csvRecord) (e storage.Entity, wrong, err error)
 	return e, wrong, nil
 }
 
-// decideType returns the type of a text. Without [CSV.Learn], it also records this type for later texts of the column.
+// decideType returns the type of a text. If [CSV.Learn] has not read the file before, decideType also records the type,
+// because the type of a later text in the column may depend on it.
 func (r *csvReader) decideType(c *csvColumn, t storage.Type, typed bool, line int) (storage.Type, error) {
 	if c.given != nil {
 		if !typed {

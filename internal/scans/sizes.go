@@ -7,7 +7,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// firstPart is how many bytes of memory a scan's first step takes. A page of small rows needs about this number.
+// firstPart is how many bytes of memory a scan's first step takes: about as many as a page of small rows needs.
 const firstPart = 2 << 20
 
 // Sizes learns from a scan's steps in this process how much memory a step needs, and how many rows a page can have. It

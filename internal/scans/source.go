@@ -68,8 +68,8 @@ func (x *Export) Probe(ctx context.Context, field string, r Request) error {
 	return Unreadable(field, err)
 }
 
-// Unreadable handles an error from opening exports. If the error is permanent, the result says which field of the
-// request names the exports.
+// Unreadable converts err, the error of an attempt to open an export, into the error for the caller. A temporary error
+// stays unchanged. Any other error gets the name of the request's field that leads to the export.
 func Unreadable(field string, err error) error {
 	switch {
 	case err == nil:
@@ -96,7 +96,8 @@ func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	return &Export{objects: objects, Hash: ref.Export, turn: make(chan struct{}, 1)}, nil
 }
 
-// Blobs returns the account and the place in a container that a field of a request names.
+// Blobs returns the account and the place that ref names. The place is a prefix of blobs in a container. Errors name the
+// request's field that contains ref.
 func (ss *Scans) Blobs(field string, ref TableRef) (*storage.Account, *place.Blobs, error) {
 	a, err := ss.Account(field, ref.Connection)
 	if err != nil {

@@ -64,7 +64,7 @@ type Writing struct {
 
 func (Writing) queries() int { return 1 }
 
-// Writes returns the work of a scan that writes or deletes rows. For other scans, the result has no Action.
+// Writes returns the scan's work if this work is a [Writing] or a [Deleting]. For any other work, the result has no Action.
 func (o *RunnableScan) Writes() Writing {
 	switch w := o.Work.(type) {
 	case Writing:

@@ -16,9 +16,9 @@ import (
 
 // Options tune an [Account]. The zero value stands for the defaults.
 type Options struct {
-	// Connections is the maximum number of connections to each host, busy and idle. The default is 256, because a step
-	// uses the tables of two accounts, and a Functions instance may have 600 connections open. (Microsoft Learn, "Manage
-	// connections in Azure Functions")
+	// Connections is the maximum number of connections to each host, busy and idle. The default is 256. A step uses the
+	// tables of two accounts, and so at most 512 connections. A Functions instance may have 600 connections open.
+	// (Microsoft Learn, "Manage connections in Azure Functions")
 	Connections int
 	// Name is the account's name in errors and outages. Usually, it is the name of the connection's setting. The
 	// default is the endpoint's host.

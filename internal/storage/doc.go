@@ -10,8 +10,8 @@
 // take as much processor time as all other work on a row (newPipeline). aztables decodes entities into Go maps, and so
 // loses the difference between Double 3.0 and Int32 3. aztables also refuses empty partition keys, and leaves quotes in
 // a batch's keys unescaped. aztables does not show which operation of a batch failed. For a batch of a hundred
-// operations, it parses a hundred answers, although one status is enough. azblob links Apache Arrow, and does not retry
-// as described below. sign.go signs all requests.
+// operations, aztables parses a hundred answers, although one status is enough. azblob adds Apache Arrow to the program.
+// The retries of azblob do not follow the rules below. sign.go signs all requests.
 //
 // # Rows as text
 //

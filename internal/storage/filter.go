@@ -56,7 +56,7 @@ func CheckFilter(filter string) error {
 		return problem.Invalidf("filter", "lacks %d closing parentheses", depth)
 	case strings.Count(filter, "'")%2 == 1:
 		return problem.Invalidf("filter", "has a string without a closing quote; to put a quote into a string, double it: ''")
-	case max(n, joined) > maxComparisons: // the service also counts a Boolean property without an operator as a comparison; joined counts it, but n does not
+	case max(n, joined) > maxComparisons: // for the service, a Boolean property without an operator is also a comparison; joined includes such properties, and n does not
 		return problem.Invalidf("filter", "has %d comparisons, but at most %d are allowed: the service allows 15, and the range of each query needs 3", max(n, joined), maxComparisons)
 	}
 	return nil

@@ -112,7 +112,7 @@ func (k *checker) checkHeads(ctx context.Context, shard store.Shard, suspect fun
 	return store.Each(ctx, k.Log, shard.Query(store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := store.HeadOf(row)
 		if err != nil || h.Gone || !suspect(h.Identity) {
-			return nil // compare has reported heads that cannot be read
+			return nil // if the head cannot be read, the method compare has reported it already
 		}
 		return k.checkHead(ctx, h)
 	})

@@ -250,9 +250,9 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	return func() error { return m.Restore(ctx, h, id, r) }, "", nil
 }
 
-// takeLateRows takes over a record's rows that the published program wrote after the migration had read the index. The
-// caller's entry deletes the record. If the rows stayed, a later run would restore this record from them. The result is the
-// record's head.
+// takeLateRows is called for a log entry that deletes the record r. If the published program has written rows of r since the
+// migration read the index, takeLateRows takes over these rows. Otherwise, a later run would find the rows and restore r. The
+// result is the record's head.
 func (m *migrator) takeLateRows(ctx context.Context, id index.Identity, r record.Record) (*store.Head, error) {
 	if m.dryRun {
 		return nil, nil

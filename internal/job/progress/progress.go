@@ -75,7 +75,7 @@ type Meter struct {
 	last        time.Duration
 	rates       rates
 	figures     Figures // the figures that were last shown
-	begun       bool    // the field figures is set
+	begun       bool    // true if the field figures has a value for this phase
 	tables      *Tables // nil for a command with one table
 	interrupted bool
 

@@ -52,7 +52,8 @@ func (p *plan) ranges() []key.Range {
 
 func (p *plan) hasMore() bool { return len(p.keys) > 0 }
 
-// advance returns how many rows of a page belong to the step, and the steps that read the rest of the step's range.
+// advance is called when the step s has read a page. The result yield is how many of the page's rows belong to s. The
+// children are the steps that read the rest of s's range.
 func (p *plan) advance(s *step, page scan.Page) (yield int, children []scan.Step, err error) {
 	if s.Piece != nil {
 		yield, children = p.workers.Page(s.Piece, s.Step, page)

@@ -4,9 +4,9 @@
 // requests as are worthwhile, and a checkpoint records the progress. Memory is bounded, whatever the size of the tables and the number of
 // differences.
 //
-// A page is merged from a page of each table, and its token contains both tables' tokens and the last merged key. So strategies, idle workers and the
-// checkpoint handle two tables like a single table. The journal line of a page counts the page's differences, so each difference counts once, however
-// often the process dies. The journal also contains the list of the first differences in key order.
+// The sweep reads merged pages. A merged page is made from one page of each table. Its token contains the tokens of both tables and the last merged
+// key. So strategies, idle workers and the checkpoint handle two tables like a single table. The journal line of a page counts the page's differences,
+// so each difference counts once, however often the process dies. The journal also contains the list of the first differences in key order.
 package verify
 
 import (

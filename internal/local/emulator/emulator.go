@@ -156,7 +156,8 @@ func (e *Emulator) SetFaults(spec string) error {
 	return err
 }
 
-// deleting counts the fault [fault.Deletion] if the plan blocks the deleted name for a while.
+// The method deleting is called when a table, queue or container is deleted. If the plan blocks the deleted name for a
+// while, the fault [fault.Deletion] is counted.
 func (e *Emulator) deleting(plan fault.Plan) {
 	if plan.Deletion > 0 {
 		e.injector.Load().Fired(fault.Deletion)

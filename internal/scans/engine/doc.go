@@ -66,8 +66,8 @@
 // claims the place. If the process dies, another instance carries out the request, even if the place is already claimed for
 // the same id.
 //
-// A command lacks the app's connections, so it makes such requests by [life.Life.RequestCheckedStart] and
-// [life.Life.RequestRetry].
+// A command does not have the app's connections. Therefore it requests a start by [life.Life.RequestCheckedStart], which
+// leaves the checks to the app. It requests a retry by [life.Life.RequestRetry].
 //
 // # Newer versions
 //

@@ -33,8 +33,8 @@ const (
 
 // advanceGroup begins members until openMembers members are open. If a member's start message was sent but its scan has not
 // started, advanceGroup sends the message again. After the last member's end, it ends the group. Several processes may call
-// it at the same time. If ended is 0, advanceGroup checks which open members have ended. Otherwise, it checks only the
-// member whose number is ended.
+// it at the same time. The argument ended is the number of a member that may have ended, and advanceGroup checks only
+// this member. If the number is 0, advanceGroup checks all open members.
 func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) error {
 	var start []int
 	for {
@@ -107,8 +107,8 @@ const (
 	memberOver
 )
 
-// A member is over once the group's list shows the member as ended. If the member's row is missing in the list, the
-// member is over once its scan has ended. The group reports the lost row when the group ends.
+// A member is over once the group's list shows the member as ended. If somebody has deleted the member's row in the
+// list, the member is over once its scan has ended. When such a group ends, it fails, and its error reports the lost row.
 func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.ScanID) (memberState, error) {
 	m, listed, err := l.ledger.Member(ctx, id)
 	switch {

@@ -122,9 +122,10 @@ func rangesOf(whole key.Range, ends []scan.PageEnd, pending []pendingRange) []Ke
 	return d.ranges
 }
 
-// redone merges the entries of each page, and subtracts the page's retried rows from its failed rows. If a page has
-// more retried rows than failed rows, an earlier merge may have moved failed rows to a later page. So redone subtracts
-// these additional retried rows from the failed rows of the next pages.
+// redone returns one entry for each page, even if several entries in ends describe the same page. It subtracts the
+// page's retried rows from the page's failed rows. If a page has more retried rows than failed rows, an earlier merge
+// may have moved failed rows to a later page. So redone subtracts these additional retried rows from the failed rows of
+// the next pages.
 func redone(ends []scan.PageEnd) []scan.PageEnd {
 	var pages []scan.PageEnd
 	for _, e := range ends {

@@ -62,10 +62,10 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 	return p
 }
 
-// worked sums up the work of the period that ends at now and has the length since. If an interval began before the
-// period, only a share of its work counts: the interval's time in the period, divided by the interval's whole time. If
-// an interval contains the beginning of the attempt (the argument began), the interval starts there. If an interval
-// contains now, the interval ends at now.
+// worked returns the sum of the work in a period. The period ends at the time now, and its length is the argument since.
+// If an interval began before the period, its work counts in proportion: if a third of the interval's time lies in the
+// period, a third of the interval's work counts. If an interval contains the beginning of the attempt (the argument
+// began), the interval starts there. If an interval contains now, the interval ends at now.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)

@@ -93,8 +93,8 @@ type Leased struct {
 	Requests  int64      `json:"requests"`
 	Throttled int64      `json:"throttled"`
 	Instances []Instance `json:"instances"`
-	// Waiting lists what living processes wait for. It lists a connection of the scan if requests to this
-	// connection fail. It lists memory if a process holds steps of the scan, and all of these steps wait for
+	// Waiting lists what living processes wait for. If requests to a connection of the scan fail, Waiting lists
+	// the connection. If a process holds steps of the scan, and all of these steps wait for memory, Waiting lists
 	// memory.
 	Waiting []ledger.Wait `json:"waiting,omitempty"`
 }

@@ -59,9 +59,10 @@ type reading struct {
 // read runs the message's step, and then its children if the scan allows an invocation more queries. With the adaptive
 // strategy, as many children as possible run concurrently. A range may have been divided at a bad key, so some of the
 // children may have no rows. A child without rows costs one query if it runs here, but a message and a step if it is
-// sent as a message. With other strategies, only the first child runs. This child continues after the rows that were
-// read, so if a partition's rows lie on two pages, they are written together. Exports, comparisons and deletes also run
-// only the first child: an export's file must have no gaps, and a delete's pages must fit into one message.
+// sent as a message. With other strategies, only the first child runs. The first child continues after the rows that
+// were read. So if a partition has rows on two pages, this invocation writes the rows of both pages together. Exports,
+// comparisons and deletes also run only the first child: an export's file must have no gaps, and a delete's pages must
+// fit into one message.
 func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (readResult, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.Strategy

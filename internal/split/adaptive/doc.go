@@ -12,7 +12,8 @@
 // from "k3" to "k9". But keys are not only numbers: paths, URLs and dotted names share long prefixes, and the number of keys below two such prefixes
 // may differ by a factor of 1,000. A strand is the sequence of steps that read one piece. Keys form a tree, in which keys with the same first
 // characters branch at the next character. The siblings of the last key read are the keys that share its first characters and differ in the next one.
-// A strand's [trail] records for each depth how many siblings were read, and what share of the possible siblings they cover. After each page,
+// For each depth, a strand's [trail] records how many siblings were read, and for what share of the possible next characters the keys were read.
+// After each page,
 //
 //   - the strand learns which characters occur where keys branch ([alphabet]): "3" may be one of ten digits, or the only digit
 //     that occurs;

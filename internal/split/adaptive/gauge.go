@@ -27,7 +27,7 @@ type stretch struct {
 const (
 	tooSmall = 1e-14 // float64 cannot distinguish a smaller share of a level from 0
 	narrow   = 1e-4  // minimum share of a position for each character
-	rare     = 0.1   // if the last key read has a separator at a position: the share of all other characters in this position
+	rare     = 0.1   // all other characters together have this share of a position at which the last key read has a separator
 )
 
 func newGauge(a alphabet, here string, end *string) *gauge {
@@ -42,9 +42,9 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 }
 
 // survey estimates how many pages of keys follow the last key. It begins with the last key's deepest level, and ends at the top. In a level with
-// known siblings (see [trail]), it assumes that their density continues. In the other levels, the estimate depends on the probability that keys
-// fork there. This probability is lower if a large part of the level was read without finding siblings. After each cut in a level without known
-// siblings, the probability is lower in all such levels.
+// known siblings (see [trail]), it assumes that their density continues. In any other level, the estimate depends on the probability that the level
+// has siblings. If a large part of the level was read and no sibling was found, this probability is low. Each cut in a level without known siblings
+// lowers the probability in all levels without known siblings.
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read

@@ -12,7 +12,8 @@ import (
 // result of slack as the number of unread pages.
 func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 
-// If a piece has more pages than its hint and slack allow, hasOutgrownHint returns true. The number of its unread pages is then unknown.
+// hasOutgrownHint reports whether the piece's pages exceed the number of pages in its hint by more than the result of slack. If they do, the number
+// of the piece's unread pages is unknown.
 func (st strand) hasOutgrownHint() bool { return st.Due < -st.slack() }
 
 // End returns the key at which a pending step of this strategy stops before the end of its range, or nil if the step reads to the end. If the

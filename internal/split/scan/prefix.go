@@ -26,7 +26,7 @@ type Prefix struct {
 	// FirstSegments is for steps whose prefix is longer than their parent's prefix. It is the number of non-empty pages that such a step reads before it
 	// splits. 0 means 1.
 	FirstSegments int
-	// NextSegments is the number of such pages for steps that have the same prefix as their parent.
+	// NextSegments is for steps whose prefix equals their parent's prefix. It is the number of non-empty pages that such a step reads before it splits.
 	NextSegments int
 	// KeepPartitions makes the strategy skip the unread rows of a page's last partition. The strategy still finds all partition keys, so they can be
 	// listed.

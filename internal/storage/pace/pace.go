@@ -10,8 +10,8 @@
 // rises, the Pace halves the load for a trial. If the trial has a clearly lower share of refusals, or nearly as many
 // answers as before, the old load was too high. Otherwise the load returns to its old value, and the trial's share of
 // refusals becomes the *floor*. A share near the floor starts no further trial. A high share becomes the floor only after
-// a second trial. The first trial may show no difference, because the service may have accepted a short burst of requests
-// before the trial.
+// a second trial. The first trial can mislead: if the service accepted a short burst of requests before this trial, the
+// trial may show no difference.
 //
 // A partition that throttles gets a limit in rows per second. The limit is nine tenths of the rate at which the partition answered rows while it
 // throttled. The limit grows by 3 % in each second in which the partition is busy and refuses less than a twentieth of the requests. After every
@@ -73,7 +73,7 @@ type Pace struct {
 	stale    int     // requests to ignore, because they may have been sent before the last decrease
 	floor    float64 // share of requests that the service refuses at any load
 	trial    float64 // limit before the current trial; 0 if there is no trial
-	before   float64 // lower bound of the share of requests that were refused before the trial
+	before   float64 // share of requests that were refused before the trial, minus the standard error of this share
 	served   float64 // requests answered per second before the trial
 	twice    bool    // the current trial is the second one
 	warming  bool    // true until the first measurement of refusals ends; its rate is too low, because the first answers take some time to arrive

@@ -49,7 +49,7 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 		if errors.Is(err, errBehind) {
 			err = fmt.Errorf("%w; read these events before you follow the stream", err)
 		}
-		if err == nil && after == Now && o.Newest > 0 { // showNewest runs after the call of s.after, so no event between the two calls is missed
+		if err == nil && after == Now && o.Newest > 0 { // the next poll continues after the rows that s.after has read, so it also finds events that are written while showNewest runs
 			err = s.showNewest(ctx, stream, o.Newest, showNew)
 		}
 		if err != nil {

@@ -18,8 +18,8 @@ const (
 	// maxNameUnits is the maximum number of UTF-16 units of an escaped name. It keeps a stream's keys within the service's
 	// limits.
 	maxNameUnits = 256
-	// maxShards is the maximum number of a stream's shards. Ten shards at a partition's target rate already reach an account's
-	// target rate.
+	// maxShards is the maximum number of a stream's shards. More shards would not help, because the target rate of a whole
+	// account is only ten times the target rate of a partition.
 	maxShards = 64
 )
 

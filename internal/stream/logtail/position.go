@@ -70,7 +70,7 @@ func (p place) compare(other place) int {
 type position struct {
 	newer     string // the bound, as in Span.Newer
 	floor     ticks
-	readUntil ticks   // when the position was made, all rows written up to this time were visible; not earlier than floor
+	readUntil ticks   // all rows written up to this time were visible when the position was made; floor is not later than this time
 	newest    place   // the newest received row; zero if there are no groups
 	groups    []group // newest first, at most maxGroups
 }
