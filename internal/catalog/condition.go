@@ -40,8 +40,8 @@ type Condition struct {
 	// Once is the caller's Idempotency-Key, or "". Within a day, a repetition of the write with the same key changes nothing, and returns the first
 	// answer.
 	Once string
-	// Invocation is the host's id of the request, or "". The host may send a request repeatedly with the same id. If Once is "", a
-	// deletion with the same Invocation is carried out only once within an hour.
+	// Invocation is the host's id of the request, or "". If the host sends a request again, the id is the same. If Once is "", and
+	// the host sends a deletion again within an hour, the deletion is not carried out again.
 	Invocation string
 }
 

@@ -31,8 +31,8 @@
 // # The life of a write
 //
 // A write has four stages, all in stages.go: decide, commit, apply, finish. DESIGN.md describes them. If a row of an insertion
-// has the key of another record's row, the insertion is withdrawn: one transaction deletes the insertion's entry and commits a
-// removal.
+// has the key of another record's row, the insertion is withdrawn: one transaction deletes the insertion's entry, and commits
+// the removal of the inserted record.
 //
 // If a writer dies before the commit, its write has no effect. If a writer dies after the commit, [Maintainer.Maintain],
 // package check or a retry of the write applies and finishes the entry. Every write to an index row is conditional on the row's

@@ -183,8 +183,9 @@ func (ct *committer) finishOps(e applied) []storage.Op {
 	return ops
 }
 
-// toChanges moves applied entries of one shard to the changes, in one transaction. If one entry causes a refusal of the
-// transaction, toChanges moves this entry and the other entries in separate transactions.
+// toChanges moves applied entries of one shard to the changes, in one transaction. If the service refuses this transaction,
+// toChanges divides the entries among smaller transactions. If the service names an entry that it refuses, this entry gets a
+// transaction of its own.
 func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	var ops [][]storage.Op
 	for _, e := range all {

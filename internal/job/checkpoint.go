@@ -160,7 +160,8 @@ func (p *Checkpoint) InResumedDirectory(path string) bool {
 	return ok
 }
 
-// fromRecord converts the recorded form of an option to the option's value. ok is false if the record must not choose that option.
+// fromRecord converts the recorded form of an option to the option's value. ok is false if a record must not choose this value, because the
+// value may lead to another account or to a file outside the directory home.
 func (o Option) fromRecord(kept, home string) (value string, ok bool) {
 	switch {
 	case o.leadsElsewhere(kept), o.Kind == AProgram && strings.HasPrefix(kept, "@"): // the record must not choose a file whose content would be run as a program

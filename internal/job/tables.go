@@ -222,8 +222,8 @@ func (h Home) Address() string {
 	return h.Place.Address()
 }
 
-// tableNames returns the sorted names of the tables, including incomplete exports. If a table contains the state of an app or of an app's host, the
-// table's name is only in the result own. Such a table must not be restored, because its old rows would undo later work of the app.
+// tableNames returns the sorted names of the tables, including incomplete exports. The result own contains the tables with the state of an app or of an
+// app's host. The result names contains all other tables. A table in own must not be restored, because its old rows would undo later work of the app.
 func (h Home) tableNames(ctx context.Context) (names, own []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)
@@ -245,7 +245,7 @@ func (h Home) tableNames(ctx context.Context) (names, own []string, err error) {
 	return slices.DeleteFunc(names, kept), own, err
 }
 
-// checkComplete returns an error if the place is not a complete export of many tables, because an incomplete export may lack tables.
+// checkComplete returns an error if the place is a directory or prefix without a complete export of many tables. An incomplete export may lack tables.
 func (h Home) checkComplete(ctx context.Context) error {
 	if h.Objects == nil {
 		return nil

@@ -79,7 +79,7 @@ func (b *BadLine) Unwrap() error { return b.Err }
 type csvReader struct {
 	CSV
 	in      *bufio.Reader
-	first   []byte // the text before the rows, if rows are keyless
+	first   []byte // the text before the rows; used only if Keyless is true
 	ended   int    // the number of lines read
 	columns []csvColumn
 	keys    [2]int // the indexes of the key columns; -1 for none
@@ -216,7 +216,7 @@ func (r *csvReader) hasAllCells(rec *csvRecord) bool {
 
 type csvRecord struct {
 	cells             []string
-	text              []byte // the record's text with its line end, if rows are keyless
+	text              []byte // the record's text with its line end; set only if Keyless is true
 	line, last, bytes int
 	wrong             error
 }

@@ -26,7 +26,7 @@ type Options struct {
 	Timestamp bool          // rows keep their Timestamps
 	FileBytes int           // the approximate bytes of JSON in a data file; 0 means 32 MiB
 	Journal   *journal.File // the journal from which the export can be resumed, or nil; the caller closes it
-	Member    bool          // the export belongs to an export of many tables, and that export has claimed the surrounding place
+	Member    bool          // the export is one table's part of a larger export, which has claimed the directory or prefix above this place
 }
 
 // Writer makes an export from rows in table order. [Pages.Add] adds them.

@@ -103,7 +103,7 @@ func (m Message) Function() string {
 	return ScanPrefix
 }
 
-// Ahead estimates the reading that the step and all its descendants do. Every process gets the same estimate, because
+// Ahead estimates how much the step and all its descendants will read. Every process gets the same estimate, because
 // the estimate depends only on the message.
 func (m Message) Ahead() scan.Outlook {
 	if m.Delete != nil {
@@ -153,9 +153,9 @@ func stepID(body []byte) ledger.StepID {
 	return ledger.StepID(strings.ToLower(base32.HexEncoding.EncodeToString(sum[:15])))
 }
 
-// ParseMessage reads a message's body. Its errors are [problem.Invalid], [problem.TooLarge], or, for a message of a
-// newer version, [problem.Stale]. The step of such a message stays pending, and an instance of the newer version
-// resends the message.
+// ParseMessage reads a message's body. Its errors are [problem.Invalid], [problem.TooLarge] and [problem.Stale]. Stale
+// means that a newer version of the program made the message. Then the message's step stays pending until an instance of
+// the newer version resends the message.
 func ParseMessage(body []byte) (Message, error) {
 	if len(body) > MaxMessageBytes {
 		return Message{}, problem.TooLargef("", "the message has %d bytes, but at most %d are allowed", len(body), MaxMessageBytes)

@@ -210,8 +210,8 @@ func (c copyKeys) Split(rows []storage.Row) [][]storage.Row {
 	return c.Copy.Split(keys)
 }
 
-// Refusal turns a permanent error of a service into an error about the request's field. If the service does not accept
-// the key or role, the error is about the field's connection.
+// Refusal returns an error about a field of the request if err is a permanent error of a service, and otherwise err. If
+// the service does not accept the app's key or role, the error is about the field's member connection.
 func Refusal(field, detail string, err error) error {
 	if storage.Denied(err) {
 		field += ".connection"

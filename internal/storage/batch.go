@@ -63,7 +63,7 @@ func (t *Table) Batch() *Batch {
 	return b
 }
 
-// With replaces the options of the transaction, which are at first those of the table, and returns the transaction.
+// With replaces the options of the transaction, and returns the transaction. At first, the transaction has the table's options.
 func (b *Batch) With(o RequestOptions) *Batch {
 	b.table = b.table.With(o)
 	return b

@@ -51,7 +51,7 @@ func countLineEnds(text []byte) int {
 	return bytes.Count(text[:len(text)-len(bytes.TrimLeft(text, " \t\r\n"))], []byte("\n"))
 }
 
-// plainLines reads lines with rows in the form that [plainPage] also reads. It returns false for any other form.
+// plainLines reads rows from lines with one row each. The rows must have the form that [plainPage] accepts. For any other form, the result is false.
 func plainLines(text []byte) ([]Row, bool) {
 	r := rowReader{in: text, out: make([]byte, 0, len(text)+len(text)/8), names: map[string]string{}}
 	for r.skipSpace(); r.at < len(text); r.skipSpace() {

@@ -79,8 +79,8 @@ func (e *AwayError) Sentence() string {
 	return sentence + ": " + e.cause
 }
 
-// retries is a per-call policy. It retries a request while a retry may help, and records how long the host has not given a good
-// answer. All requests to a host share one value of this type.
+// retries is a policy that the SDK calls once for each request. It retries the request while a retry may help, and records how
+// long the host has not given a good answer. All requests to a host share one value of this type.
 type retries struct {
 	connection   string // as in [Outage]
 	patience     time.Duration
@@ -285,8 +285,8 @@ func (r *retries) recordEnd(err error) {
 }
 
 // recordFailure records a failed try of a request. If the host has answered most other requests since the request's last
-// try, the failure was probably a coincidence. Then the result named chance is true. The host's next good answer closes
-// the channel wake.
+// try, the failure was probably a coincidence. Then the result named chance is true. The result wake is a channel that is
+// closed at the host's next good answer.
 func (r *retries) recordFailure(c *course) (chance bool, wake <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -358,8 +358,8 @@ func (r *retries) silencePatience() time.Duration {
 	return r.patience
 }
 
-// backoff returns a pause, which is partly random. The argument first is the approximate pause after one try. It grows
-// with each try, up to maxRetryDelay.
+// backoff returns the pause after the given number of tries. After one try, the pause is about as long as the argument
+// first. The pause grows with each try, up to maxRetryDelay, and is partly random.
 func backoff(first time.Duration, try int) time.Duration {
 	longest := min(time.Duration(int(1)<<min(try, 20)-1)*min(first, maxRetryDelay), maxRetryDelay)
 	return time.Duration(float64(longest) * (rand.Float64()/4 + 0.75))

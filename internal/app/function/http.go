@@ -290,7 +290,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	writeProblemJSON(w, r, status, problemBody(p, err))
 }
 
-// problemBody returns p in the form of RFC 9457, with all errors that are joined in err.
+// problemBody returns p in the form of RFC 9457, with the first maxErrors errors that are joined in err.
 func problemBody(p *problem.Error, err error) any {
 	status := problem.Status(p)
 	return struct {
@@ -320,7 +320,7 @@ func problemOf(err error) *problem.Error {
 		return problem.Busyf("", "try again later: %v", err)
 	case storage.Denied(err):
 		return problem.Busyf("", "the storage refuses this app, perhaps because the app's key, SAS or role has changed: %v", err)
-	case storage.HasCode(err, "TableNotFound"): // the app's own table; a missing table of a scan is a problem of the request
+	case storage.HasCode(err, "TableNotFound"): // the app's own table is missing; if a scan's table is missing, the error is about the request
 		return problem.Busyf("", "one of the app's tables is missing; restore the table, or restart the app to create an empty table: %v", err)
 	}
 	return problem.Of(err)
@@ -341,7 +341,8 @@ type fieldError struct {
 	Detail string `json:"detail"`
 }
 
-// maxErrors is the maximum number of errors that an answer lists for each record. A request can have hundreds of thousands of errors.
+// maxErrors is the maximum number of errors that an answer lists for one record, or for a request without records. A request can cause hundreds of
+// thousands of errors.
 const maxErrors = 20
 
 // firstOf returns the problems that are joined in an error, but at most limit.

@@ -27,8 +27,8 @@ const (
 	// needsForEvents is for calls with a body of events.
 	needsForEvents
 	// needsForRecord is for calls whose body changes a record. They need memory for the body, and for the data that
-	// they read and write. A call with a short body is served like a call with needsForRows, because a short body can
-	// be read again.
+	// they read and write. A short body can be read again. So if the memory is too small for a call with a short body,
+	// the call is served again, as described at needsForRows.
 	needsForRecord
 	// needsForRows is for calls that read rows, or delete them. They need memory for the rows, the answer and the writes.
 	// A call with few rows does not wait for large calls. If the memory is too small, the call is served again, first
@@ -211,7 +211,7 @@ func (l *releasingAnswer) WriteHeader(status int) {
 	l.ResponseWriter.WriteHeader(status)
 }
 
-// taker reserves parts of a budget. The field left is the remaining time for which all its parts together may wait.
+// taker reserves parts of a budget. The total time that its parts may wait is limited, and the field left is the rest of this time.
 type taker struct {
 	from *memory.Budget
 	left time.Duration

@@ -77,8 +77,8 @@ func (g *Gate) Err() error {
 	return err
 }
 
-// state returns the gate's state. The result err is also the result of Err. The channel changed is closed when the current attempt ends. If a person must
-// solve the problem, the result named act is true.
+// state returns the gate's state. The result err is also the result of Err. The result changed is nil if the gate is open. Otherwise, it is a channel that
+// is closed when the current attempt ends. If a person must solve the problem, the result named act is true.
 func (g *Gate) state() (changed <-chan struct{}, act bool, err error) {
 	if g == nil {
 		return nil, false, nil

@@ -56,10 +56,10 @@ func (m *migrator) moveMark(ctx context.Context, row string) error {
 	return m.write(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: takenMark, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}.Row()})
 }
 
-// carryOutEntries first retries the entries that earlier runs noted. If such an entry is settled, because it was carried out or
-// deleted, its note is deleted. Then carryOutEntries carries out the published program's entries after the mark (takenMark), and
-// moves the mark and the checkpoint. If an entry cannot be carried out, carryOutEntries inserts a note before it moves the mark
-// to this entry.
+// carryOutEntries first retries the entries that have notes from earlier runs. If such an entry is settled, because it was
+// carried out or deleted, its note is deleted. Then carryOutEntries handles the published program's entries after the mark
+// (takenMark), one by one: it carries out the entry, or inserts a note if this is impossible, and moves the mark to the entry.
+// Finally, it moves the checkpoint.
 func (m *migrator) carryOutEntries(ctx context.Context) error {
 	var left []string
 	partition := leftPartition

@@ -130,7 +130,7 @@ func HeadKey(first index.FirstHash, identity index.IdentityHash) key.Key {
 // HeadsPrefix returns the prefix of the keys of all heads with this first index value.
 func HeadsPrefix(first index.FirstHash) string { return HeadPrefix + string(first) + "|" }
 
-// FirstOf returns the hash of a record's first index value, which the record's tombstone contains.
+// FirstOf reads the hash of a record's first index value from the record's tombstone.
 func FirstOf(tombstone storage.Entity) index.FirstHash {
 	return index.FirstHash(tombstone.Get(firstColumn))
 }

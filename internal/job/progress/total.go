@@ -43,7 +43,7 @@ type counting struct {
 
 // worthwhile reports whether a count would add little to the phase's cost.
 func worthwhile(p sweep.Progress) bool {
-	const long, requests = 10 * time.Second, 4 // a phase is counted only after 10 s, and only if it makes at least 4 requests of all kinds for each query
+	const long, requests = 10 * time.Second, 4 // a phase is counted only after 10 s, and only if at most a quarter of its requests are queries
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries
 }
 

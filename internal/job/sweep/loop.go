@@ -51,7 +51,7 @@ type run struct {
 	err       error
 	// interrupted is set if the caller's context was canceled before any error occurred.
 	interrupted bool
-	broken      int // the number of canceled units with a request whose outcome is unknown
+	broken      int // number of units that failed after the interrupt and have sent a request whose outcome is unknown
 }
 
 func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
@@ -266,8 +266,8 @@ func (r *run) steal() {
 	}
 	least := 0.0
 	if r.inOrder && !r.scan.partitions || r.state.comparison != nil {
-		// Here, nothing is stolen from a range of less than a page, because this gains nothing: in table order, pages wait long for their turn, and in a
-		// comparison, each page takes two queries.
+		// A range of less than a page is not divided. In table order, the new page would wait long for its turn. In a comparison, the new page would
+		// take two queries.
 		least = float64(r.scan.PageRows)
 	}
 	idle := r.pacer.source.freeRequests(r.state.frontier.reads)

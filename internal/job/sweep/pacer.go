@@ -25,7 +25,7 @@ type pacer struct {
 	source, target side
 	options        Options
 	limiter        action.Limiter  // limits the requests to each partition
-	reads          string          // the limiter's prefix for the keys of the source's partitions
+	reads          string          // in the limiter, the names of the source's partitions begin with this text
 	hot            map[string]bool // partitions throttled in the pace's current measurement
 
 	inOrder       bool         // pages are processed in table order, so they wait in memory for their turn

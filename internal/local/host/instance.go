@@ -35,7 +35,7 @@ func newInstance(h *Host, id int) *instance {
 // context work ends, run kills the process.
 func (in *instance) run(ctx, work context.Context) {
 	life, end := context.WithCancel(work)
-	defer end() // in case the process never started
+	defer end() // in case of a panic; otherwise, end is called below
 	polling, stop := context.WithCancel(life)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()

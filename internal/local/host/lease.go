@@ -18,8 +18,8 @@ const (
 	timerLease    = time.Minute
 )
 
-// lease is the right to run a timer. Only one of the hosts on a storage account holds the lease. This host passes the
-// schedule's state to the next holder. All times come from the service's clock.
+// lease is the right to run a timer. Only one of the hosts on a storage account holds the lease. The next holder of the
+// lease also gets the schedule's state. All times come from the service's clock.
 type lease struct {
 	table  *storage.Table
 	name   string // the function's name

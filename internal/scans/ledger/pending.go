@@ -119,9 +119,9 @@ func (l Steps) Begin(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Merge, storage.Int64Property("Begun", int64(p.Begun+1)))
 }
 
-// GiveUp records that a delivery of the step has failed. The reason is "" unless this was the message's last delivery.
-// The argument p is the step as it was before the failed delivery. The caller sets p.FirstEnded after the first
-// delivery.
+// GiveUp records that a delivery of the step has failed. The argument reason describes the failure, or is "" if the
+// message will be delivered again. The argument p is the step as it was before the failed delivery. The caller sets
+// p.FirstEnded after the first delivery.
 func (l Steps) GiveUp(ctx context.Context, id ScanID, p Pending, reason string) error {
 	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}
 	if p.FirstEnded {

@@ -129,7 +129,7 @@ func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	}
 }
 
-// CanceledStart is the reason of a refusal if the scan was canceled.
+// CanceledStart is the reason in a start request that was refused because the scan was canceled.
 const CanceledStart = "canceled before it began"
 
 // WithdrawStart refuses a command's request to start a scan, with the reason [CanceledStart], and reports whether the

@@ -124,7 +124,7 @@ func rangesOf(whole key.Range, ends []scan.PageEnd, pending []pendingRange) []Ke
 
 // redone returns one entry for each page, even if several entries in ends describe the same page. It subtracts the
 // page's retried rows from the page's failed rows. If a page has more retried rows than failed rows, an earlier merge
-// may have moved failed rows to a later page. So redone subtracts these additional retried rows from the failed rows of
+// may have moved failed rows to a later page. So redone subtracts the rest of the retried rows from the failed rows of
 // the next pages.
 func redone(ends []scan.PageEnd) []scan.PageEnd {
 	var pages []scan.PageEnd

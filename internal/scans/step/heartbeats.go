@@ -85,7 +85,7 @@ func (h *heartbeats) waitsSince(step ledger.StepID, start time.Time) {
 func (h *heartbeats) withoutMemory() (waits []ledger.Wait) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	since := map[ledger.ScanID]time.Time{} // zero if one of the scan's steps does not wait
+	since := map[ledger.ScanID]time.Time{} // when each scan began to wait; the zero time if at least one of its steps does not wait
 	for _, held := range h.steps {
 		at, met := since[held.scan]
 		switch {

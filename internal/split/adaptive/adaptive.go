@@ -12,7 +12,7 @@ import (
 const (
 	firstCredit  = 60.0 // the number of cuts that a scan may make before its pages have earned credit
 	perPiece     = 1.5  // the number of pages that each piece except the first should have
-	hintCaution  = 6.0  // in a piece between hints, perPiece and the number of pages that earn a cut are multiplied by this factor
+	hintCaution  = 6.0  // in a piece between hints, a cut requires more pages by this factor: more read pages, and more expected pages
 	longStreak   = 2    // a partition is long if it fills this number of pages
 	maxPages     = 20_000
 	leastBelief  = 0.1 // the minimum number of pages expected in a piece that is not at its end

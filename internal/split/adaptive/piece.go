@@ -64,7 +64,7 @@ func upTo(end string) *key.Bound {
 	return &key.Bound{Key: end, Open: true}
 }
 
-// noteTheft records whether thief, a piece that was cut from s, has rows.
+// noteTheft records in s whether the thief has rows. The thief is a piece that was cut from s (see [Theft]).
 func (s *Piece) noteTheft(thief *Piece, found bool) {
 	s.ahead = nil
 	switch {

@@ -47,7 +47,7 @@ const (
 	longest        = time.Second // a measurement ends after this time at the latest
 	tolerated      = 1.25        // a trial begins if the share of refusals exceeds tolerated*floor by more than chance; see deviations
 	deviations     = 3           // if refusals exceed the expected number by at most this number of standard deviations, the excess counts as chance
-	crowded        = 0.3         // a greater share of refusals lowers the limit without a trial
+	crowded        = 0.3         // if more than this share of the requests is refused, the limit falls without a trial
 	fallen         = 0.4         // the old load was too high if the trial reduces the share of refusals by at least this fraction
 	spared         = 0.75        // the old load was also too high if half the load gets more than this fraction of the earlier answers per second
 	enoughRefusals = 10          // a trial is so long that it has about this number of refusals if their share stays the same

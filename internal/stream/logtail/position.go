@@ -237,10 +237,10 @@ func (p position) markReceived(rows []arrival) {
 
 // advance returns the follower's next position. The argument rows is sorted newest first. A row's field given is true if the
 // follower has received the row. The argument must contain every row that was written before readUntil, except rows that the
-// follower has received. Late rows are nearly always among the newest rows, so newer groups are smaller than older groups.
-// Further rows may appear between the rows after readUntil, because the shards were read at different moments. Therefore the
-// position has a separate group for each tick after readUntil. limit is the newest bound that the position may have, or "" if
-// any bound is possible.
+// follower has received. If a row becomes visible late, the follower receives the row's whole group again. Late rows are nearly
+// always among the newest rows, so groups of newer rows are smaller. Further rows may appear between the rows after readUntil,
+// because the shards were read at different moments. Therefore the position has a separate group for each tick after readUntil.
+// limit is the newest bound that the position may have, or "" if any bound is possible.
 func (p position) advance(rows []arrival, readUntil ticks, limit string) position {
 	next := position{readUntil: readUntil, floor: ticksOf(readUntil.time().Add(-againMost))}
 	if len(rows) > againRows {
