@@ -40,10 +40,10 @@ func (o *catalogCheckOptions) run(r *call) error {
 
 // summary prints a check's totals, and returns an error if problems remain.
 func (o *catalogCheckOptions) summary(sum check.Result) error {
-	err := o.sum(sum, "%d records in %d rows, %d writes pending: %d problems, %d repaired; %d rows of unknown records\n",
-		sum.Records, sum.Rows, sum.Pending, sum.Problems, sum.Repaired, sum.Untracked)
+	err := o.sum(sum, "%s in %s, %s pending: %s, %d repaired; %s of unknown records\n", problem.Plural(sum.Records, "record"), problem.Plural(sum.Rows, "row"),
+		problem.Plural(sum.Pending, "write"), problem.Plural(sum.Problems, "problem"), sum.Repaired, problem.Plural(sum.Untracked, "row"))
 	if left := sum.Problems - sum.Repaired; err == nil && left > 0 {
-		err = fmt.Errorf("%d problems remain", left)
+		err = fmt.Errorf("problems that remain: %d", left)
 		switch {
 		case !o.repair && left > sum.Untracked:
 			err = job.Hint(err, "--repair repairs the rows whose records are in the log")
@@ -103,11 +103,12 @@ func (o *catalogMigrateOptions) confirmMigration(cat *catalog.Catalog, _ context
 }
 
 func (o *catalogMigrateOptions) summary(sum migrate.Result) error {
-	verbs := "moved %d records, took over %d records and %d entries of another program, removed %d of its rows; %d rows or entries are left as they were\n"
+	verbs := "moved %s, took over %s and %s of another program, removed %d of its rows; left rows or entries as they were: %d\n"
 	if o.dryRun {
-		verbs = "would move %d records, take over %d records and %d entries of another program, and remove %d of its rows; %d rows or entries would be left as they are\n"
+		verbs = "would move %s, take over %s and %s of another program, and remove %d of its rows; would leave rows or entries as they are: %d\n"
 	}
-	if err := o.sum(sum, verbs, sum.Moved, sum.Taken, sum.Entries, sum.Removed, sum.Left); err != nil {
+	moved, taken, entries := problem.Plural(sum.Moved, "record"), problem.Plural(sum.Taken, "record"), problem.Plural(sum.Entries, "entry")
+	if err := o.sum(sum, verbs, moved, taken, entries, sum.Removed, sum.Left); err != nil {
 		return err
 	}
 	if sum.Left > 0 {

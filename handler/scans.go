@@ -295,7 +295,7 @@ func printRanges(w io.Writer, r status.Ranges) {
 		return fmt.Sprintf("%q %q", p.PartitionKey, p.RowKey)
 	}
 	for _, x := range r.Ranges {
-		fmt.Fprintf(w, "%s\t%d rows\tfrom %s\tto %s\n", x.State, x.Rows, place(x.From, "the start"), place(x.To, "the end"))
+		fmt.Fprintf(w, "%s\t%s\tfrom %s\tto %s\n", x.State, problem.Plural(x.Rows, "row"), place(x.From, "the start"), place(x.To, "the end"))
 	}
 	if r.Sampled {
 		fmt.Fprintln(w, "Some ranges shown as done are in fact pending, because there are too many pending steps to read all of them.")

@@ -136,7 +136,7 @@ func TestScansAreStartedCanceledAndRetried(t *testing.T) {
 			emulatortest.Table(t, own, taken, []storage.Entity{inTheWay})
 			id = u.start(`{"source":{"table":"orders"},"action":{"type":"copy","mode":"fail","destination":{"table":"` + taken + `"}}}`)
 			u.shows(id, "state failed")
-			u.fails(exitFailed, "every step is done, but 1 rows have failed", "retry", id)
+			u.fails(exitFailed, "every step is done, but the scan has 1 failed row; ", "retry", id)
 			proof.Must(t, own.Table(taken).Write(t.Context(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: inTheWay.Key}}))
 			u.change(0, "retry", id, "--failed")
 			u.shows(id, "state succeeded")

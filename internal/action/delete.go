@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
 
@@ -40,7 +41,7 @@ func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, inc
 		done, err := All(ctx, storage.RequestOptions{}, nil, Delete{Table: table}, rows)
 		removed += done.Written
 		if err == nil && len(done.Failed) > 0 {
-			err = fmt.Errorf("%d rows could not be removed; the first failure is: %s", len(done.Failed), done.Failed[0])
+			err = fmt.Errorf("%s could not be removed; the first failure is: %s", problem.Plural(len(done.Failed), "row"), done.Failed[0])
 		}
 		return err
 	})

@@ -44,7 +44,7 @@ func (d Deleted) Summary() string {
 	if all == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("of %d records found, %d were deleted", all, d.Records)
+	text := fmt.Sprintf("of %s found, %d were deleted", problem.Plural(all, "record"), d.Records)
 	add := func(n int, format string) {
 		if n > 0 {
 			text += fmt.Sprintf(format, n)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
 
@@ -44,7 +45,7 @@ func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
 			return err
 		}
 		if err := w.Try(rows); err != nil {
-			return Refuse("message", " fails for each of the first %d rows: %w", len(rows), err)
+			return Refuse("message", " fails for each of the first %s: %w", problem.Plural(len(rows), "row"), err)
 		}
 		return nil
 	}

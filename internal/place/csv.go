@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/key"
 	"tablesweep/internal/key/odata"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -191,7 +192,7 @@ func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 		case rec.blank():
 			continue
 		case rec.wrong == nil && !r.hasAllCells(&rec):
-			rec.wrong = fmt.Errorf("it has %d cells, but the first line names %d columns", len(rec.cells), len(r.columns))
+			rec.wrong = fmt.Errorf("it has %s, but the first line names %s", problem.Plural(len(rec.cells), "cell"), problem.Plural(len(r.columns), "column"))
 		case rec.wrong == nil && slices.ContainsFunc(r.keys[:], func(i int) bool { return i >= 0 && strings.Contains(rec.cells[i], "\n") }):
 			rec.wrong = errors.New("its key contains a line break, which keys cannot contain")
 		}

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task/memory"
 )
@@ -325,7 +326,7 @@ func (e *Export) checkCount(f *dataFile, page, rows int) error {
 		all += int64(p.rows)
 	}
 	if all != f.Rows {
-		return fmt.Errorf("the file has %d rows, but must have %d rows according to %s", all, f.Rows, FilesName)
+		return fmt.Errorf("the file has %s, but must have %d according to %s", problem.Plural(all, "row"), f.Rows, FilesName)
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func TestForgedExports(t *testing.T) {
 		rows int64
 		want string
 	}{
-		{place.None, a + b, 3, "the file has 2 rows, but must have 3 rows according to files.jsonl"},
+		{place.None, a + b, 3, "the file has 2 rows, but must have 3 according to files.jsonl"},
 		{place.None, a + a + b, 3, "is not greater than the key before it"},
 		{place.None, b + a, 2, "the first or the last key of this page differs"},
 		{place.None, a + "x" + b, 2, "line 2"},

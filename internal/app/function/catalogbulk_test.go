@@ -112,7 +112,7 @@ func TestLongDeletionContinuesInTheNextCall(t *testing.T) {
 		}
 		a.call(t, "POST", people, all[0], 201, "")
 		proof.Must(t, em.SetFaults("latency=9s; busy p=1 on=batch")) // the storage refuses commits
-		a.call(t, "DELETE", people+"?npi=7", "", 503, `{"title":"Service Unavailable","status":503,"detail":"of 1 records found, 0 were deleted, the deletion of 1 may be committed; repeat the call to continue: the storage of `)
+		a.call(t, "DELETE", people+"?npi=7", "", 503, `{"title":"Service Unavailable","status":503,"detail":"of 1 record found, 0 were deleted, the deletion of 1 may be committed; repeat the call to continue: the storage of `)
 	})
 }
 

@@ -3,13 +3,13 @@ package health
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
 	"time"
 
 	"tablesweep/internal/app/hostjson"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
@@ -67,7 +67,7 @@ func (a App) Check(ctx context.Context) []Check {
 			if storage.NotFound(err) {
 				err = errors.New("there is no such queue; the app creates its queues when it starts")
 			}
-			return []Check{NewCheck("queue "+name, fmt.Sprintf("about %d messages", n), err)}
+			return []Check{NewCheck("queue "+name, "about "+problem.Plural(n, "message"), err)}
 		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Others)) {

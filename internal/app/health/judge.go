@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tablesweep/internal/app/hostjson"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/scans/schedule"
@@ -107,7 +108,7 @@ func judgeMaintained(m ledger.Maintained) []Check {
 	}
 	poison := Check{"poison queues", OK, "empty"}
 	if m.Poison > 0 {
-		poison = Check{"poison queues", Warning, fmt.Sprintf("%d messages that this app cannot handle; read them in the queues whose names end in -poison, then delete them", m.Poison)}
+		poison = Check{"poison queues", Warning, fmt.Sprintf("the app cannot handle %s; read the queues whose names end in -poison, then delete their messages", problem.Plural(m.Poison, "message"))}
 	}
 	return []Check{run, poison}
 }

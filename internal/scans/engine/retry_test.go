@@ -151,7 +151,7 @@ func TestRefusedRetries(t *testing.T) {
 		{"unknown", "0-none", w.engine.Retry, problem.NotFound, "there is no scan"},
 		{"unknown, failed rows", "0-none", w.engine.RetryFailed, problem.NotFound, "there is no scan"},
 		{"succeeded", succeeded.ID, w.engine.Retry, problem.Conflict, "state is succeeded"},
-		{"nothing but failed rows", failed.ID, w.engine.Retry, problem.Conflict, "1 rows have failed"},
+		{"nothing but failed rows", failed.ID, w.engine.Retry, problem.Conflict, "the scan has 1 failed row; "},
 		{"no failed rows", canceled, w.engine.RetryFailed, problem.Conflict, "no failed rows"},
 	} {
 		err := tt.retry(t.Context(), tt.id)

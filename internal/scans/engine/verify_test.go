@@ -305,7 +305,7 @@ func TestManyDifferences(t *testing.T) {
 	if *s.Differences != (status.Differences{Missing: 2999, Extra: 1, Different: 1}) || failed.Total != 3001 || failed.Kept < 1000 || failed.Kept > 1200 {
 		t.Errorf("got differences %+v, %d listed of %d", s.Differences, failed.Kept, failed.Total)
 	}
-	if !strings.HasPrefix(s.Error, "2999 rows are missing, 1 extra, 1 different; one of them: PartitionKey") {
+	if !strings.HasPrefix(s.Error, "missing rows: 2999, extra: 1, different: 1; one of them: PartitionKey") {
 		t.Errorf("got error %q", s.Error)
 	}
 	var reasons []string

@@ -131,9 +131,9 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 	switch {
 	case s.State == ledger.Canceled || pending > 0:
 	case found.Sums.Differences() > 0:
-		return problem.Conflictf("id", "every step is done, and %d rows differ; start a new scan to compare again", found.Sums.Differences())
+		return problem.Conflictf("id", "every step is done, and the comparison found %s; start a new scan to compare again", problem.Plural(found.Sums.Differences(), "difference"))
 	case found.Sums.Failed > 0:
-		return problem.Conflictf("id", "every step is done, but %d rows have failed; correct the cause that the scan's error names, and retry these rows with {\"rows\":\"failed\"}", found.Sums.Failed)
+		return problem.Conflictf("id", "every step is done, but the scan has %s; correct the cause that the scan's error names, and retry these rows with {\"rows\":\"failed\"}", problem.Plural(found.Sums.Failed, "failed row"))
 	case r.Exports():
 		if _, err := l.exports.exportedFiles(ctx, s.ID, found.Sums.Written); errors.Is(err, errFilesLost) {
 			return problem.Conflictf("id", "%v; start a new scan with another prefix", err)

@@ -8,6 +8,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
@@ -82,7 +83,7 @@ func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending,
 			return as, err
 		}
 		if m := content.Manifest(); readsWhole(m, r) && m.Rows != side.rows {
-			return differing("%s has %d rows, but its manifest says %d", x.Address(), side.rows, m.Rows), nil
+			return differing("%s has %s, but its manifest says %d", x.Address(), problem.Plural(side.rows, "row"), m.Rows), nil
 		}
 	}
 	if r.Action.Proof {
@@ -102,7 +103,7 @@ func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending,
 		}
 		return first == ""
 	})
-	return differing("%d rows are missing, %d extra, %d different%s", t.Missing, t.Extra, t.Different, first), err
+	return differing("missing rows: %d, extra: %d, different: %d%s", t.Missing, t.Extra, t.Different, first), err
 }
 
 func differing(format string, args ...any) ledger.Ending {
