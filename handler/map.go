@@ -66,8 +66,8 @@ func (f *mapFlags) options() []option {
 // given reports whether any of the flags is given.
 func (f *mapFlags) given() bool { return f.program != "" || f.rename != nil || f.drop != nil }
 
-// keepsFor returns an error if the filter compares a property that --drop or --rename changes. Such a filter may match a row of the source but not
-// its copy, or the copy but not the row.
+// keepsFor returns an error if the filter compares a property that --drop or --rename changes. A row and its copy differ in such a property, so the
+// filter may match only one of the two.
 func (f *mapFlags) keepsFor(filter string) error {
 	changed := slices.Clone(f.drop)
 	for _, pair := range f.rename {

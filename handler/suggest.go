@@ -25,7 +25,7 @@ func didYouMean(word, prefix string, candidates []string) string {
 	return ""
 }
 
-// otherNames maps other programs' names of commands and flags to the names here.
+// otherNames maps names of commands and flags in other programs to the names in this program.
 var otherNames = map[string]string{
 	"list": "tables list", "ls": "tables list", "rm": "delete", "cp": "copy", "backup": "export", "restore": "import",
 	"--map-dry-run": "--dry-run", "--source": "--from", "--destination": "--to", "--target": "--to", "--upsert": "--mode",

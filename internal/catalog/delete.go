@@ -330,9 +330,10 @@ func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) 
 	return done, err
 }
 
-// readAhead starts to read the slots of the write's index rows. One of these rows was already read: the argument row.
-// The returned function waits for the slots. It omits slots that could not be read. It also omits slots that contain
-// other records, because the record to delete may move into such a slot before the deletion.
+// readAhead starts to read the slots of the write's index rows. The argument row is the index row that was already read,
+// so readAhead does not read this row again. The returned function waits for the slots. It omits slots that could not be
+// read. It also omits slots that contain other records, because the record to delete may move into such a slot before
+// the deletion.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group

@@ -26,7 +26,7 @@ type trail struct {
 	*Reader
 	plan  plan
 	found []match
-	met   []wal.VersionClaim // versions in rows that do not match; they may show that a match is outdated
+	met   []wal.VersionClaim // versions of moved records and tombstones that the call has read; newestOnly uses them to find outdated matches
 	start time.Time          // the start of the call, by our clock
 	bytes int                // size of the records found, including matches that newer matches have replaced
 	pages int                // number of pages read

@@ -54,9 +54,9 @@ func (m *commitment) ops() []storage.Op {
 }
 
 // commitAll commits writes of different identities of one shard. Each entry's time comes from the service's clock, and is later
-// than the times of the entry's heads. Followers of the changes find an entry only if it is committed within a minute of its
-// time. The work before the commit may have taken minutes. So if the process has found its own schema in the catalog before,
-// commitAll checks the stored schema again. A migration to a new schema makes no such check.
+// than the times of the entry's heads. The commit must follow within a minute of this time, because otherwise followers of the
+// changes could miss the entry. The work before the commit may have taken minutes. So if the process has found its own schema
+// in the catalog before, commitAll checks the stored schema again. A migration to a new schema makes no such check.
 func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	if ct.guard.lastRead() == schemaOurs {
 		if err := ct.guard.Writable(ctx); err != nil {
@@ -71,8 +71,8 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 		for _, u := range m.updates {
 			t = wal.NextTime(t, u.from.State())
 		}
-		// Use a new clock for each entry, because a clock never goes back. If a shared clock met one head with a time far in
-		// the future, it would give all later entries times in the future.
+		// Use a new clock for each entry, because a clock never goes back. If the time of one head were far in the future, a
+		// shared clock would give all later entries times in the future.
 		m.entry.ID = wal.EntryID(logtail.NewClock().NextKey(t))
 		m.entry.Time = t
 	}

@@ -31,7 +31,7 @@ func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity
 		return err
 	case target != nil && !target.Gone && target.Content != store.HashOf(r):
 		return identityTaken(w.Row)
-	case target == nil || target.Gone || target.Version < h.Version: // if the target is live but older, a change of the schema was reverted, and the record moves back
+	case target == nil || target.Gone || target.Version < h.Version: // a live target is older than h if a change of the schema was reverted; the record then moves back
 		w = wal.TakeIdentity(h.State(), target.State(), w, mt.Clock())
 		if _, err := mt.stages.do(ctx, insertDecision(target, w, r), claim.ID{}); err != nil {
 			return err

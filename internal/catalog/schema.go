@@ -29,7 +29,7 @@ type SchemaGuard struct {
 
 	mu     sync.Mutex // guards the fields below
 	stored storedSchema
-	readAt time.Time // start of the read whose result is in the field stored
+	readAt time.Time // when the last successful read of the stored schema began
 }
 
 // storedSchema is the remembered result of reading the stored schema. A read that finds a different schema does not change the
@@ -123,7 +123,7 @@ func (sg *SchemaGuard) checkSchema(ctx context.Context, log *storage.Table) (fou
 }
 
 // readSchema reads the stored schema. If the stored schema differs from the schema of the options, readSchema returns an error.
-// Any other result is remembered. If no schema is stored, found is false.
+// If no schema is stored, found is false. Unless there is an error, readSchema stores the result in sg.
 func (sg *SchemaGuard) readSchema(ctx context.Context) (found bool, err error) {
 	now := time.Now()
 	if found, err = sg.checkSchema(ctx, sg.Log); storage.HasCode(err, "TableNotFound") {

@@ -40,7 +40,7 @@ func PathIn(dir, name string) Path { return Path{dir, name, true} }
 // PathAt returns the path of a file that the user names.
 func PathAt(name string) Path { return Path{filepath.Dir(name), filepath.Base(name), false} }
 
-// String returns the path for messages.
+// String returns the path as it appears in messages.
 func (p Path) String() string { return filepath.Join(p.dir, filepath.FromSlash(p.name)) }
 
 // devices matches the name of a Windows device, with or without an extension. (Microsoft Learn, "Naming Files, Paths, and
@@ -232,7 +232,7 @@ func (p Path) Replace(content []byte) error {
 	})
 }
 
-// put writes a temporary file. Then move gives this file the path's name.
+// put writes a temporary file. Then it calls the function move, which gives the temporary file the path's name.
 func (p Path) put(root *os.Root, write func(io.Writer) error, move func(temp string) error) error {
 	temp := p.name + "." + strings.ToLower(rand.Text()[:tempDigits]) + tempExt
 	f, err := root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

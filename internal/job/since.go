@@ -195,7 +195,7 @@ type sinceState struct {
 	was    success       // the last success; zero for none
 }
 
-// stateJob is stored as the job of a state's journal.
+// stateJob is the member "job" of a state's journal. It identifies the copy for which the state is valid.
 type stateJob struct {
 	Since *sinceCopy `json:"since"`
 }

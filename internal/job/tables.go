@@ -59,8 +59,9 @@ type Tables struct {
 	Options       []Option    // the command's options, with their given values
 	Checkpoint    *Checkpoint // the checkpoint of the command; the tables' checkpoints are in a directory
 	Do            func(context.Context, *Part) error
-	// Overwrites is called once, before anything is written. Its argument is the list of the destination's tables that have rows but no file in
-	// the directory State. An error ends the job. Overwrites is nil if no confirmation is needed.
+	// If some of the destination's tables already contain rows, Overwrites is called with these tables before anything is written. Tables with a
+	// file in the directory State are left out, because an earlier copy wrote their rows. If Overwrites returns an error, the job ends. Overwrites
+	// is nil if no confirmation is needed.
 	Overwrites func(tables []string) error
 
 	All     []TableResult // the tables and their results; set by Begin

@@ -404,7 +404,7 @@ func (c CSV) columnName(text string) string {
 }
 
 // parseRow returns the row of a record. The error named "wrong" concerns only this record. If only cells outside the key are wrong, the row still has
-// its key. After the error named "err", no more records are read.
+// its key. The error named "err" ends the reading of the file.
 func (r *csvReader) parseRow(rec csvRecord) (e storage.Entity, wrong, err error) {
 	r.rows++
 	for i := range r.columns {

@@ -84,8 +84,8 @@ func StartOf(body []byte) ledger.ScanID {
 	return s.Scan
 }
 
-// RowRetry selects failed rows of earlier attempts. The step retries the rows at the position At in the ledger. If At
-// is empty, the step instead creates a step for each position after Behind.
+// RowRetry selects failed rows of earlier attempts by their positions in the ledger. The step retries the rows at the
+// position At. If At is "", the step retries no rows, but creates a step for each position after Behind.
 type RowRetry struct {
 	Attempt int64  `json:"attempt"` // the attempt that retries the rows
 	At      string `json:"at,omitempty"`

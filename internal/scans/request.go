@@ -72,8 +72,8 @@ type Action struct {
 	AllowExtra  bool        `json:"allowExtra,omitempty"` // verify ignores rows that only the destination has
 	Proof       bool        `json:"proof,omitempty"`      // for verify: check an export by its hashes, and do not fail because of differences from the source
 	Message     string      `json:"message,omitempty"`    // template of enqueue's messages, see [action.ParseTemplate]; if absent, a message is the row as JSON
-	// Map is a program that makes rows from each row, for copy and enqueue; see [rowmap]. Start sets MapHash to the
-	// hash of this program.
+	// For copy and enqueue, Map is a program that turns each row into zero, one or several rows; see [rowmap]. Start
+	// sets MapHash to the hash of this program.
 	Map     string `json:"map,omitempty"`
 	MapHash string `json:"mapHash,omitempty"`
 }

@@ -29,7 +29,7 @@ const (
 
 	firstPatience = 15 * time.Second // for a host that has never answered; see [Options.Unproven]
 	noticed       = 2 * time.Second  // if all tries have failed for this time, there is an outage
-	silence       = 20 * time.Second // if the host is silent for longer, there is an outage even without a failed try; sending a large body takes less time
+	silence       = 20 * time.Second // if the host is silent for longer, there is an outage, even if no try has failed; a large body is sent in less time
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.
@@ -336,7 +336,7 @@ func (r *retries) remaining(c *course, err error, h callerPatience) (left time.D
 		return 0, err
 	}
 	since := later(r.since, c.began)
-	limit, begun := r.patience, c.began // for a busy host, which still answers
+	limit, begun := r.patience, c.began // if the last try got an answer, the host is busy, not silent
 	if err != nil {
 		limit, begun = r.silencePatience(), since
 	}
@@ -358,8 +358,8 @@ func (r *retries) silencePatience() time.Duration {
 	return r.patience
 }
 
-// backoff returns the pause after the given number of tries. After one try, the pause is about as long as the argument
-// first. The pause grows with each try, up to maxRetryDelay, and is partly random.
+// backoff returns the pause after the given number of tries. The argument first is the approximate pause after one try.
+// The pause grows with each try, up to maxRetryDelay, and is partly random.
 func backoff(first time.Duration, try int) time.Duration {
 	longest := min(time.Duration(int(1)<<min(try, 20)-1)*min(first, maxRetryDelay), maxRetryDelay)
 	return time.Duration(float64(longest) * (rand.Float64()/4 + 0.75))

@@ -92,7 +92,7 @@ func (r Row) Entity() Entity {
 	return e
 }
 
-// MergedInto returns r merged into other: all properties of r, and the properties that only other has.
+// MergedInto merges r into other. The result has all properties of r, and the properties of other that r does not have.
 func (r Row) MergedInto(other Row) Row {
 	row := r.Entity()
 	for _, p := range other.Entity().Properties {

@@ -77,8 +77,8 @@ const (
 	secretPart     = "clientSecret"
 )
 
-// serviceParts maps the name of a service, as in host names, to the part of the setting that contains the service's
-// address.
+// serviceParts maps a service's name, as in host names, to the ending of the setting that contains the service's address.
+// For example, NAME__blobServiceUri is the address of the Blob service.
 var serviceParts = map[string]string{"blob": "blobServiceUri", "queue": "queueServiceUri", "table": "tableServiceUri"}
 
 // SettingConnection reads the connection of a setting, in any form that the Functions host accepts: the setting's

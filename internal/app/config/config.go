@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Setting describes one setting. A test compares these texts with docs/settings.md.
+// Setting describes one setting. A test checks that docs/settings.md contains the same name, default and meaning.
 type Setting struct{ Name, Default, Meaning string }
 
 // DeploymentContainer is the setting with the URL of the blob container that contains the deployed app.

@@ -25,8 +25,8 @@ import (
 // catalogRoute is a route that three functions share, each with its own methods.
 const catalogRoute = "catalog/{*path}"
 
-// Catalogs contains the app's catalogs by their names in URLs. The records of the catalog "people" are at /api/catalog/people/records. The records of
-// the catalog "" are at /api/catalog/records.
+// Catalogs maps the names of catalogs, as in URLs, to the catalogs. The records of the catalog "people" are at /api/catalog/people/records. The
+// records of the catalog "" are at /api/catalog/records.
 type Catalogs map[string]*catalog.Catalog
 
 // resource is a path that every catalog has, such as "records", with a method and its handler.

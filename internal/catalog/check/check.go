@@ -127,7 +127,8 @@ func (k *checker) checkHead(ctx context.Context, h *store.Head) error {
 		if changing, err := k.isChanging(ctx, h); changing || err != nil {
 			return err
 		}
-		// Read the rows again, because a write may have replaced the rows after they were read, and may have ended.
+		// Read the rows again. At the first reading, the head's write may still have been under way. If the write has ended
+		// since, isChanging does not notice it.
 		if all, err = k.Copies(ctx, h.Write); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 const (
 	// groups is the number of groups into which a tally divides identities.
 	groups = 1 << 20
-	// maxTombstones is the maximum number of identities with tombstones that a tally remembers.
+	// A tally remembers at most maxTombstones identities that have tombstones.
 	maxTombstones = 1 << 20
 )
 

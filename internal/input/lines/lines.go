@@ -18,7 +18,7 @@ import (
 const (
 	// MaxBytes is the maximum length of a line. It exceeds the length of the longest possible record.
 	MaxBytes = 4 << 20
-	// maxAhead is the maximum number of lines that Arriving reads ahead. It is also the maximum for one call of fn.
+	// maxAhead is the maximum number of lines that [Arriving] reads ahead, and the maximum that it passes on in one call.
 	maxAhead = 1000
 )
 

@@ -41,8 +41,8 @@
 //
 // # What is not known
 //
-// A sweep does not show which share of the rows is read. Workers estimate the remaining rows, but the estimate is good enough only for stealing, not
-// for display. docs/measurements.md lists its errors.
+// A sweep does not show what share of the rows has been read. Workers estimate the remaining rows when they steal, but these estimates are too poor to
+// be shown. docs/measurements.md lists the errors of the estimates.
 //
 // The package does not depend on the action, with one exception: for a [Comparison] of two tables, it counts the differences and keeps the first ones
 // in table order.

@@ -110,8 +110,8 @@ func (s *step) searchRest(p scan.Page) (children []scan.Step, answered int) {
 	return children, answered
 }
 
-// choose takes the rows of a page, and returns those with the keys that the step searches for. If the page is read for the first time, choose
-// also returns those of these keys that the table lacks.
+// choose takes a page, and returns the rows with the keys that the step searches for. Unless the page was already read before a resume, choose also
+// returns the keys that are missing in the table.
 func (s *step) choose(rows []storage.Row, p scan.Page) (chosen []storage.Row, missing []action.Failure) {
 	answered := 0
 	if s.Through == nil {

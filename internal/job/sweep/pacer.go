@@ -32,7 +32,7 @@ type pacer struct {
 	part          *memory.Part // the sweep's part of the process's memory; nil before the first page
 	over          memory.Held  // the bytes that the sweep holds beyond twice [Options.Room]; 0 if there are none
 	page, largest int          // the expected size of a page, and the size of the largest page so far, in bytes
-	units         int          // the number of units of the last page with at least one row
+	units         int          // the number of units into which the newest page was divided; pages without rows do not count
 }
 
 // newPacer returns a pacer that counts reads and writes of a partition together.

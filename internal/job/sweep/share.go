@@ -23,7 +23,7 @@ func NewShare(workers, maxRows int) *Share {
 	return s
 }
 
-// Others returns the limit of rows per second for the destination of a comparison.
+// Others returns the limit on the rows per second that a comparison reads from its destination.
 func (o Options) Others() *storage.Limit {
 	if o.Share != nil {
 		return o.Share.others

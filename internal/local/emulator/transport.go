@@ -22,7 +22,7 @@ func (e *Emulator) Transport() *Transport {
 	return t
 }
 
-// ConnectionString returns a connection string for clients that use [Emulator.Transport]. No other client can resolve its host names.
+// ConnectionString returns a connection string for clients that use [Emulator.Transport]. Other clients cannot resolve the host names in this string.
 func (e *Emulator) ConnectionString() string {
 	return e.connectionString("http://"+e.host("table"), "http://"+e.host("queue"), "http://"+e.host("blob"))
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // Keep contains the number of backups that each rule keeps. The rules are the rules of restic. Last keeps the newest
-// backups. Daily, Weekly and Monthly keep the newest backup of each day, week or month. A day, week or month without a
-// backup is not counted. Days are in UTC, and weeks follow ISO 8601.
+// backups. Daily keeps the newest backup of each day, Weekly of each week, and Monthly of each month. A day, week or
+// month without a backup is not counted. Days are in UTC, and weeks follow ISO 8601.
 type Keep struct {
 	Last    int `json:"last,omitempty"`
 	Daily   int `json:"daily,omitempty"`
@@ -31,8 +31,8 @@ func (k Keep) Check() error {
 const mostKept = 1000
 
 // Outdated returns the indexes of the backups that no rule keeps. The argument occurrences contains the occurrences of
-// all successful backups, newest first. The newest backup is always kept. If a rule has kept fewer backups than it may
-// keep, it also keeps the oldest backup.
+// all successful backups, newest first. The newest backup is always kept. The oldest backup is kept if a rule would
+// otherwise keep fewer backups than its number in k.
 func (k Keep) Outdated(occurrences []time.Time) (outdated []int) {
 	rules := []struct {
 		left int

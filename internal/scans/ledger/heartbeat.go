@@ -130,7 +130,7 @@ const (
 // may continue from this observation.
 type Observation struct {
 	At         time.Time            `json:"-"`     // when the observation ended, by the service's clock; zero means no observation
-	Steps      map[StepID]time.Time `json:"steps"` // when the row of each step that may be lost was last written
+	Steps      map[StepID]time.Time `json:"steps"` // when each step's row was last written
 	Heartbeats map[string]time.Time `json:"beats"` // when each process wrote its last heartbeat
 }
 

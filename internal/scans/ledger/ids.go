@@ -59,7 +59,7 @@ func (id ScanID) GroupOrSelf() ScanID {
 // Verification returns the id of the scan's verification.
 func (id ScanID) Verification() ScanID { return id + verificationSuffix }
 
-// Verifies returns the scan that a verification verifies. It reports false for other scans.
+// Verifies returns the id of the verified scan. If id is not the id of a verification, Verifies reports false.
 func (id ScanID) Verifies() (ScanID, bool) {
 	if of, ok := strings.CutSuffix(string(id), verificationSuffix); ok {
 		return ScanID(of), true

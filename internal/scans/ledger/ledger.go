@@ -31,7 +31,7 @@
 // version.
 //
 // A restarted scan begins a new attempt. Each attempt is listed as open under its own key, before the scan's state
-// becomes running. So a process that closes an earlier attempt late does not remove a running scan from the list.
+// becomes running. So if a slow process removes an earlier attempt from the list, the running attempt stays in the list.
 //
 // One transaction commits a step (see [Ledger.Commit]): it deletes the step's pending (p) row, and adds a done (d) row and
 // the children's pending rows. Counters are sums over done rows, so no step is counted twice. Once an attempt has no
@@ -162,9 +162,9 @@ type Done struct {
 	FirstFailed string
 	// Attempt is the attempt in which the rows failed.
 	Attempt int64
-	// If the step has retried failed rows of an earlier attempt, Redone is the position of these rows. For such a step,
-	// Totals and Kept are differences from the earlier numbers. The commit deletes the ledger's row at this position,
-	// and fails if that row is gone.
+	// If the step has retried failed rows of an earlier attempt, Redone is the position of these rows. Totals and Kept
+	// are then changes to the numbers of the earlier attempt, and may be negative. The commit deletes the ledger's row at
+	// this position, and fails if that row is gone.
 	Redone string
 	File   []byte // opaque; [ScanData.Files] returns it
 }

@@ -29,7 +29,7 @@ const (
 	// firstPause is the pause after the first resend of a message. The pause doubles with each resend, up to maxPause.
 	firstPause = 30 * time.Second
 	maxPause   = 16 * time.Minute
-	// If a step is found lost more than maxLost after the first resend of its message, the scan fails.
+	// If a step is still lost when maxLost has passed since the first resend of its message, the scan fails.
 	maxLost = 4 * time.Hour
 )
 

@@ -39,7 +39,7 @@ type Schedule struct {
 	KeepDryRun bool           `json:"keepDryRun,omitempty"` // only show which backups Keep would delete
 
 	cron    calendar.Cron
-	request scans.Request // its prefix still contains {date}
+	request scans.Request // parsed from Request; {date} is not replaced yet
 }
 
 // scheduleName matches names that need no escaping in a URL or a key.
@@ -209,7 +209,8 @@ type scheduleRow struct {
 	RunBy string `json:"runBy,omitempty"`
 	// Unproved lists the newest successes whose backups are not yet proved, at most maxUnproved.
 	Unproved []ledger.ScanID `json:"unproved,omitempty"`
-	// Kept is the id of the last successful scan after which all outdated backups were deleted.
+	// When prune has deleted all outdated backups, it sets Kept to Success.ID. While Kept equals Success.ID, prune does
+	// nothing.
 	Kept ledger.ScanID `json:"kept,omitempty"`
 
 	row ledger.Record
@@ -337,7 +338,8 @@ func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Ti
 	return true, err
 }
 
-// requestStart makes the start request for a due occurrence, or logs that it is skipped.
+// requestStart makes the start request for a due occurrence. If d.Start is false, the occurrence is skipped, and
+// requestStart only logs this.
 func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *scheduleRow) error {
 	l := zerolog.Ctx(ctx).With().Str("schedule", r.row.Name()).Time("occurrence", d.Occurrence).Int("missed", d.Missed).Str("scan", string(r.Last.ID)).Logger()
 	if !d.Start {

@@ -44,7 +44,9 @@ func rangeToRead(m scans.Message) pendingRange {
 }
 
 func unreadRange(r key.Range) pendingRange {
-	first := func(b key.Bound, open bool) key.Key { // returns the first key at the bound or, if open is true, after the bound
+	// first returns the first key of a range that starts at the bound. If open is true, the range does not contain the
+	// bound.
+	first := func(b key.Bound, open bool) key.Key {
 		k := key.Key{Partition: b.Key}
 		if r.Partition != nil {
 			k = key.Key{Partition: *r.Partition, Row: b.Key}

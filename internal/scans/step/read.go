@@ -91,8 +91,8 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 
 // affordable returns how many of the found steps the next round may run. All rounds together make at most limit queries.
 // The round's pages must not exceed the bytes that the step can still hold. Each page is expected to have the mean size
-// of the earlier pages. The commit must also have room for the children of the round's steps, and for the other found
-// steps.
+// of the earlier pages. The commit must also have room for the found steps that do not run, and for the children of the
+// steps that run.
 func (r *reading) affordable(limit int) int {
 	steps := 0
 	for _, f := range r.found {
@@ -283,8 +283,8 @@ const (
 	rereadRequests  = 7
 )
 
-// passOn hands over spans of rows to CopyRows steps if the writes would delay the children too long. It keeps the rows
-// of a span's first and last partition, which may continue on other pages. So the range that it hands over lies
+// passOn hands over spans of rows to CopyRows steps if the writes would delay the children too long. The first and the
+// last partition of a span may continue on other pages, so passOn keeps their rows. The range that it hands over lies
 // between these two partitions, and contains only whole partitions.
 func (s *readResult) passOn(m scans.Message) {
 	if m.HandedOver || len(s.children) == 0 {

@@ -92,7 +92,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 		for _, row := range read {
 			if all || listed[row.Key] {
 				meant++
-			} else if !mapped { // a map also needs the other rows, because the rows that it makes must have different keys
+			} else if !mapped { // a map also gets the rows that are not retried, to find mapped rows with the same key
 				continue
 			}
 			rows = append(rows, row)
@@ -112,8 +112,8 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	case !all:
 		lacking = int64(len(was.Rows) - meant)
 	}
-	// If the list of failed rows is incomplete, the variable lacking may also count rows that did not fail. But only
-	// failed rows that have not failed again can be gone, so their number is the maximum of Gone.
+	// If the list of failed rows is incomplete, the step retries whole pages, and the variable lacking also counts
+	// missing rows that never failed. So Gone is limited to the number of failed rows that have not failed again.
 	done.Gone = min(lacking, was.Failed-done.Failed)
 	if all || o.Deletes() {
 		done.Written = was.Failed - done.Failed - done.Gone
@@ -163,8 +163,8 @@ func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int
 	}
 }
 
-// keptOf returns the pages from which failed rows were read. If all is true, keptOf returns all pages. The caller sets
-// it to true if the failed rows do not have keys of the source, because the rows' pages are then unknown.
+// keptOf returns the pages from which failed rows were read. If the failed rows do not have the keys of the source's
+// rows, their pages are unknown. The argument all must then be true, and keptOf returns all pages.
 func (s *readResult) keptOf(failed []action.Failure, all bool) scans.KeptRows {
 	var r scans.KeptRows
 	for _, e := range s.ends {

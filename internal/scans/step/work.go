@@ -45,7 +45,7 @@ func (o *stepScan) newWork() stepWork {
 	return counted{}
 }
 
-// holding keeps all rows until the step's end.
+// holding implements [stepWork], except the method end, for work that holds all rows until the step's end.
 type holding struct{}
 
 func (holding) parallel() bool { return true }

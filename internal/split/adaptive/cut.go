@@ -34,10 +34,10 @@ func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 }
 
 // divide changes st from the state of a whole strand to the state of the strand's first piece. Each cut costs a credit of 1. Each piece gets an equal
-// part of the remaining credit. Pieces that do not lie between hints get credit for at least one cut. The expected number of pages becomes the
-// geometric mean of the earlier expectation and the new estimate. Each piece gets an equal part of this number. After a cut in a level without known
-// siblings (see [trail]), the new piece is often empty, but the other pieces do not learn this. So after each such cut, all pieces expect fewer pages
-// in levels without known siblings.
+// part of the remaining credit. Pieces that do not lie between hints get credit for at least one cut. The number of expected pages becomes the
+// geometric mean of the old and the new estimate. Each piece expects an equal part of these pages. After a cut in a level without known siblings (see
+// [trail]), the new piece is often empty, but the other pieces do not learn this. So after each such cut, all pieces expect fewer pages in levels
+// without known siblings.
 func (st *strand) divide(g *gauge, cuts []string) {
 	n := float64(len(cuts))
 	st.First = false
@@ -57,9 +57,9 @@ func (st *strand) divide(g *gauge, cuts []string) {
 }
 
 // leastCredit returns the number of cuts that a piece may make without earned credit: one cut, or up to five cuts if the piece is expected to be
-// long. A long piece delays the whole scan, but has seldom earned enough cuts. If the piece lies in one partition and fewer than twelve pages are
-// expected, the result is 1. After cuts in levels without known siblings (see [trail]), the result is also 1, because such cuts often make empty
-// pieces.
+// long. A long piece delays the whole scan, but has seldom earned enough credit for several cuts. If the piece lies in one partition and fewer than
+// twelve pages are expected, the result is 1. After cuts in levels without known siblings (see [trail]), the result is also 1, because such cuts often
+// make empty pieces.
 func (st strand) leastCredit() float64 {
 	const most, long, longPartition = 5, 4.0, 12.0 // the first constant is a number of cuts; the other two are numbers of pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {

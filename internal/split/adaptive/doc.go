@@ -19,9 +19,9 @@
 //     that occurs;
 //   - it learns how often keys branch after a separator, a digit or another character ([forks]), because the letters of a fixed
 //     name have no siblings;
-//   - it estimates how many keys follow the last key ([gauge]), first in the last key's deepest level, and at the end in the top level. In a level
-//     with known siblings, it assumes that their density continues. A level without known siblings is called blind. The estimate for a blind level
-//     depends on the forks;
+//   - it estimates how many keys follow the last key ([gauge]), first in the last key's deepest level, and at the end in the top level. If siblings
+//     were read in a level, the strand assumes that the rest of the level is as dense. A level without known siblings is called blind. The estimate
+//     for a blind level depends on the forks;
 //   - it cuts the rest into at most twelve pieces. It makes one cut for each 1.5 expected pages, as long as it has credit. The pieces near the last
 //     key are smaller, because the estimate is best for near keys.
 //
@@ -34,8 +34,8 @@
 // Some scripts have thousands of letters, and the pages may have shown only a few of them. So if keys contain characters beyond ASCII, the strand
 // assumes that the unread keys contain further letters. Together, these unknown letters weigh half as much as all known letters.
 //
-// The piece after a cut in a blind level may be empty, and the piece before the cut never learns this. So after such a cut, a strand and its pieces
-// expect fewer keys in blind levels until they find keys there.
+// A cut in a blind level may make an empty piece, and the other pieces never learn that this piece is empty. So after such a cut, a strand and its
+// pieces expect fewer keys in blind levels until they find keys there.
 //
 // If a partition fills two pages, the rest of the partition becomes a separate piece. This piece is cut by row keys. Another step reads the
 // partitions after it at the same time. Shorter partitions are not cut, because cuts would cost queries for few rows.

@@ -10,7 +10,7 @@ import (
 // common prefix.
 type forks [kinds]struct{ forked, all float64 }
 
-// Kinds of characters. The start of a key counts as the position after a separator.
+// Kinds of characters. The first character of a key counts as a character after a separator.
 const (
 	kindSeparator = iota
 	kindDigit

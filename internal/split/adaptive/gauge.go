@@ -41,10 +41,10 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 	return g
 }
 
-// survey estimates how many pages of keys follow the last key. It begins with the last key's deepest level, and ends at the top. In a level with
-// known siblings (see [trail]), it assumes that their density continues. In any other level, the estimate depends on the probability that the level
-// has siblings. If a large part of the level was read and no sibling was found, this probability is low. Each cut in a level without known siblings
-// lowers the probability in all levels without known siblings.
+// survey estimates how many pages of keys follow the last key. It begins with the last key's deepest level, and ends at the top. If siblings were
+// read in a level (see [trail]), survey assumes that the rest of the level is as dense. In any other level, the estimate depends on the probability
+// that the level has siblings. If a large part of the level was read and no sibling was found, this probability is low. Each cut in a level without
+// known siblings lowers the probability in all levels without known siblings.
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read

@@ -18,8 +18,8 @@ type trail struct {
 	Tries int `json:"tries,omitempty"`
 }
 
-// level describes the siblings that were read at a depth: their number in pages, and the width of the part
-// of the level in which they lie.
+// level describes the siblings that were read at a depth: how many pages they fill, and what part of the level they cover,
+// from 0 to 1.
 type level struct {
 	depth        int
 	pages, width float64
@@ -86,8 +86,8 @@ func (t trail) afterPage(g *gauge, keys []string, share float64, start string) t
 	if t.Here != nil && !t.isMeasured(fork) {
 		next.Tries = max(0, t.Tries-1)
 	}
-	// fork is the depth at which the old and the new last key differ. The level at this depth now includes the keys that were read in
-	// deeper levels.
+	// fork is the number of characters that the last of the keys shares with the string in before. Levels deeper than fork are dropped,
+	// and their pages are added to the level at the depth fork.
 	at := level{depth: fork}
 	if fork > t.Fresh && fork < len(before) {
 		at.width = g.position(before[:fork+1], fork)

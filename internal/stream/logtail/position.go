@@ -84,7 +84,7 @@ type group struct {
 
 const (
 	positionForm = "f1" // beginning of a position's text; 1 is the version of the text's form
-	sumBits      = 48   // a late event is missed with a probability of 1 in 2^48
+	sumBits      = 48   // bits of a group's sum; with a probability of 1 in 2^48, a late event does not change the sum, and is missed
 )
 
 // String returns the text that parsePosition reads. The text needs no escaping in a URL. If the text is so long that hosts

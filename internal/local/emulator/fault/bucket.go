@@ -23,7 +23,8 @@ type bucketKey struct {
 	partition string
 }
 
-// admit reports whether the limit of rule i admits the request. If so, it subtracts the request's cost.
+// admit reports whether the limit of rule i admits the request. If it does, admit takes the request's cost from the rule's
+// bucket.
 func (in *Injector) admit(now time.Time, i int, req Request) bool {
 	k, cost := bucketKey{rule: i}, 1.0
 	if in.rules[i].name == PartitionRate {

@@ -17,7 +17,7 @@ type Request struct {
 	Partition string // the partition that the request affects, if Confined; "" for a queue
 	Confined  bool   // the request affects only one partition or one queue
 	Entities  int    // the number of entities or messages that the request names; a query names none
-	Identity  string // the same for a request's retries, different for other requests
+	Identity  string // identifies the request; its retries have the same Identity
 }
 
 // Plan describes the faults of one request, which fails in at most one way. The fields Short and Empty apply only to
