@@ -47,7 +47,7 @@ func (o *insertOptions) run(r *call) error {
 		if strings.TrimSpace(a) == "" {
 			return usagef("argument %d is empty; a record is a JSON object", i+1)
 		}
-		args[i] = strings.ReplaceAll(a, "\n", " ") // JSON strings contain no newline
+		args[i] = strings.ReplaceAll(a, "\n", " ") // changes no value, because strings in JSON contain no newline
 	}
 	in := r.In
 	if len(args) > 0 {

@@ -55,7 +55,7 @@ func run(ctx context.Context, root *cobra.Command, s shared) int {
 	return exitCode(err)
 }
 
-// withoutAnswers drops the log lines of net/http about answers without a request. These lines may contain rows.
+// withoutAnswers drops the lines that net/http logs when it receives an answer that belongs to no request. Such a line may contain rows.
 type withoutAnswers struct{ io.Writer }
 
 // Write implements [io.Writer].

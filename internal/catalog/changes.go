@@ -132,7 +132,7 @@ func (rd *Reader) oldestPending(ctx context.Context) (time.Time, error) {
 			defer mu.Unlock()
 			for _, row := range p.Entities() {
 				t, err := logtail.KeyTime(row.Key.Row[len(store.EntryPrefix):])
-				if err == nil && t.Before(oldest) { // package check reports rows that are not log entries
+				if err == nil && t.Before(oldest) { // a row without a time is not a log entry; package check reports such rows
 					oldest = t
 				}
 			}

@@ -146,7 +146,7 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 			if err != nil {
 				return nil, fmt.Errorf("catalog %s: %w", ch.Name, err)
 			}
-			if pages == 0 { // an answer's Date is rounded down to a second, so the call began at this time or later
+			if pages == 0 { // began is never later than the call's true beginning, because an answer's Date is rounded down to a second
 				began = page.Date.Add(-time.Since(start))
 			}
 			changed = changed || slices.ContainsFunc(page.Rows, func(row storage.Row) bool { return !row.Timestamp().Before(began) })

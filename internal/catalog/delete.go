@@ -174,9 +174,10 @@ func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row st
 	return nil
 }
 
-// isNewer reports whether a live head's write counts as newer than the claim. The write counts as older if the head or the
-// write's index row was updated before the claim. An update after the claim does not show that the write is newer: index rows
-// are written after the commit, and a process that completes the write updates the head.
+// isNewer reports whether the write of the live head h may be newer than the deletion's claim. If the head, or the write's index
+// row, was updated before the claim was made, the write is older. Otherwise the result is true, even though the write may be older:
+// index rows are written after the commit, and a process that completes the write updates the head. If there is no claim, the
+// result is false.
 func (x *bulkDeletion) isNewer(h *store.Head, row storage.Entity, version int64) bool {
 	older := func(written time.Time) bool { return !written.IsZero() && written.Before(x.claim.Made) }
 	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))

@@ -25,7 +25,7 @@ type CopyOptions struct {
 	Mode      action.Mode    // for a copy to a table
 	Compress  place.Compress // for an export
 	Timestamp bool           // files also contain each row's Timestamp
-	DryRun    bool           // the job will not run
+	DryRun    bool           // for a dry run, which prepares the job but does not run it
 	Member    bool           // the job is for one of many tables
 }
 

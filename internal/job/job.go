@@ -280,9 +280,9 @@ func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 	}
 }
 
-// expectRows gives the meter the number of the job's rows: the number that the source reports, the length of the list, or the result of a count
-// alongside the job. A job with a limit on requests or rows runs without such a count, because the count would exceed the limit. The count ends when
-// ctx ends.
+// expectRows tells the meter how many rows the job has. If the source is not a table, it may report the number. If the job has a list of rows, the
+// number is the list's length. Otherwise, a count runs beside the job until ctx ends. But if the job has a limit on requests or rows, there is no
+// count, because the count would exceed the limit.
 func (j *Job) expectRows(ctx context.Context, known int64, removes bool) error {
 	o := j.options
 	switch {

@@ -22,10 +22,10 @@ import (
 
 // CSV is the form in which Azure Storage Explorer writes rows. It has the columns PartitionKey, RowKey and Timestamp.
 // Each property has a column of values, such as Name, and a column of types, such as Name@type. If a row lacks a
-// property, both cells of the property are empty. If the property is an empty text, only the cell of its value is
-// empty. A text without a type gets its column's type in [CSV.Types]. If CSV.Types lacks the column, and all types in
-// the column are equal, the text gets this type. If the column has several types, the text gets the type that the
-// first row has for this column. If the first row has none, the text becomes a String.
+// property, both cells of the property are empty. If the property is an empty text, the cell of its value is empty, but
+// the cell of its type is not. A text without a type gets its column's type in [CSV.Types]. If CSV.Types lacks the
+// column, and all types in the column are equal, the text gets this type. If the column has several types, the text
+// gets the type that the first row has for this column. If the first row has none, the text becomes a String.
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a first line such as "sep=;" takes precedence
 	Types     map[string]storage.Type // the type for texts without a type, by column

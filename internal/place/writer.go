@@ -250,7 +250,7 @@ func (w *Writer) restore(ctx context.Context) error {
 	}
 	switch _, err := w.to.Get(ctx, FilesName, 0, 1); {
 	case err == nil:
-		w.Whole = true // rows that were added to the table later are not exported
+		w.Whole = true // the list of files exists, so all rows were written; rows that the table got later are not exported
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}

@@ -2,7 +2,7 @@ package scans
 
 import (
 	"context"
-	"math/rand" // not v2, because the simulation seeds this package
+	"math/rand" // not math/rand/v2, whose global source the simulation could not seed
 	"time"
 
 	"tablesweep/internal/problem"
@@ -57,9 +57,10 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// slots takes n slots. The argument now is the service's time. A done step counts with its true cost, and a waiting
-// step with 90 % of the mean cost. With 100 %, part of the limits would stay unused. If waiting steps cost more than 90
-// %, the scan exceeds its limits. In that case, a step whose message arrives gets a later slot from [step.Steps].
+// slots takes n slots. The argument now is the service's time. A done step counts with its true cost. A waiting step
+// counts with only 90 % of the mean cost, because with 100 %, part of the limits would stay unused. If the waiting steps
+// turn out to cost more, the scan exceeds its limits. Then [step.Steps] gives a later slot to each step whose message
+// arrives.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.Takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
 	// If the limits are not used up, u.Waiting may be too high, because a repeated step takes its children's slots

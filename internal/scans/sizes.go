@@ -16,7 +16,7 @@ type Sizes struct {
 	mu   sync.Mutex
 	part int64 // bytes of memory that a step probably needs; 0 if unknown
 	rows storage.Top
-	made int // how many bytes of rows a map makes from 1,000 bytes of source rows; if below 1,000, it counts as 1,000
+	made int // how many bytes of rows a map makes from 1,000 bytes of source rows; a number below 1,000 has no effect
 }
 
 // MemoryNeed returns how many bytes of memory a step takes at first.

@@ -13,7 +13,7 @@ const maxDifference = time.Second
 // clock derives the service's time from the Date headers of the service's answers. A Date contains only whole seconds.
 type clock struct {
 	mu        sync.Mutex // guards the fields below
-	at, wall  time.Time  // this machine's monotonic time and wall time when the service's time was between low and high
+	at, wall  time.Time  // this machine's monotonic time and wall time at the last answer; at that moment, the service's time was between low and high
 	low, high time.Time
 	text      string // the last Date and its value, stored because thousands of answers have the same Date
 	date      time.Time

@@ -24,7 +24,7 @@ const (
 // metadata")
 var queueName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// CheckQueueName returns an error unless a queue's name is legal.
+// CheckQueueName returns an error if the name is not legal for a queue.
 func CheckQueueName(name string) error {
 	if len(name) < 3 || len(name) > 63 || !queueName.MatchString(name) {
 		return fmt.Errorf("queue name %s must have 3 to 63 characters: lower-case letters and digits, with single hyphens between them", secret.Name(name))

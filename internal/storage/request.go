@@ -116,8 +116,8 @@ func HasPatience(ctx context.Context) bool {
 	return h.patience > 0
 }
 
-// remaining returns how much of the caller's patience is left. The patience began at h.began, or at the argument since
-// if that is later.
+// remaining returns how much of the caller's patience is left. The patience began at h.began or at the argument since,
+// whichever is later.
 func (h callerPatience) remaining(since time.Time) time.Duration {
 	if h.patience == 0 {
 		return math.MaxInt64

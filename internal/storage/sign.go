@@ -141,7 +141,7 @@ func fullText(r *http.Request, resource string) string {
 	for name, values := range r.URL.Query() {
 		parameters = append(parameters, strings.ToLower(name)+":"+values[0])
 	}
-	slices.Sort(own) // none of these names is a prefix of another
+	slices.Sort(own) // sorts by name, because no name is the beginning of another name
 	slices.Sort(parameters)
 	return strings.Join(slices.Concat(text, own, []string{resource}, parameters), "\n")
 }

@@ -47,7 +47,7 @@ type Group struct {
 	group  errgroup.Group
 	cancel context.CancelCauseFunc // nil for a group without a context
 	once   sync.Once               // sets failed
-	failed error                   // the first error, if the group has a context; this error ends the context early, so errgroup may get another error first
+	failed error                   // the first error, if the group has a context; errgroup may get a later error first, because the first error ends the context
 }
 
 // WithContext returns a group, and a context that ends with the first error or when Wait

@@ -74,7 +74,7 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity index.Iden
 				h, err := store.HeadOf(row)
 				if err != nil {
 					_, identity, _ := strings.Cut(strings.TrimPrefix(row.Key.Row, store.HeadPrefix), "|")
-					k.cover(identity) // the record's rows cannot be checked
+					k.cover(identity) // without a readable head, the record's index rows cannot be checked
 					k.report(row.Key, false, "%v", err)
 					continue
 				}

@@ -11,15 +11,15 @@
 //
 // A [scan.Strategy] divides a sweep into steps just as in the app. By default, a sweep has no strategy. Instead, an idle worker takes a part of
 // another worker's unread range ([adaptive.Workers]). This is called stealing: the step that reads the part is the thief, and the step that loses
-// the part is the victim. Stealing estimates the density of keys as the adaptive strategy does.
+// the part is the victim. To choose the part, the workers estimate where keys lie, as the adaptive strategy does.
 //
 // # A sweep that dies
 //
 // The checkpoint's lines are a journal, with a line for each finished unit of work. If the process dies before a page is done, the page is read again with
 // the same token. Only the rows of the first reading count. Rows that a killed deletion had already removed are missing in the second reading, and count as
-// deleted. Before a thief makes its first query, the journal records where the victim's range now ends. The sweep reads ahead only as many rows as it can
-// process in the time that two queries take. So after a crash, it reads few pages again. While a process uses the checkpoint, it locks a file beside the
-// checkpoint. The checkpoint contains the addresses of its tables and queue, but no account keys and no signatures.
+// deleted. When a thief has taken a part of a range, the journal records the range's new end before the thief makes its first query. The sweep reads ahead
+// only as many rows as it can process in the time that two queries take. So after a crash, it reads few pages again. While a process uses the checkpoint,
+// it locks a file beside the checkpoint. The checkpoint contains the addresses of its tables and queue, but no account keys and no signatures.
 //
 // # In table order
 //
@@ -35,9 +35,10 @@
 //
 // # Busy tables
 //
-// Workers do not steal if more queries would be useless: if the caller's limit or the pace is reached, if the rows already read keep the target
-// busy, or if there is no memory for a page. No worker steals from a range within a throttled partition either, because more queries would be
-// useless there too. A busy partition delays the rows after it if the sweep processes a list of rows, or if a copy has few workers.
+// Workers do not steal when a further query would be useless. A query is useless when it would exceed the caller's limit or the pace, when the rows
+// that were already read keep the target busy, or when memory has no room for a page. No worker steals from a range within a throttled partition,
+// because the partition would throttle the thief too. A busy partition delays the rows after it if the sweep processes a list of rows, or if a
+// copy has few workers.
 //
 // # What is not known
 //

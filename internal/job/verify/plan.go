@@ -177,8 +177,8 @@ func (p *Plan) finish() error {
 	return errors.Join(p.writes.flush(p.file), p.remove.flush(p.file))
 }
 
-// Split returns all differing rows as one unit if there is no filter. With a filter, no unit has rows of two partitions, because Do searches for
-// the rows of one partition at a time.
+// Split divides the differing rows into units. Without a filter, all differing rows are one unit. With a filter, each unit has rows
+// of only one partition, because Do searches for the unit's rows in only one partition.
 func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 	if c.plan == nil {
 		return nil

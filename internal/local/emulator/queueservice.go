@@ -75,7 +75,7 @@ func (s queueService) parseList(c *call, op operation) (operation, error) {
 		return op, err
 	}
 	limit := min(cmp.Or(most, maxQueues), maxQueues)
-	tokens := "/" + s.account + "/" // the beginning of the markers
+	tokens := "/" + s.account + "/" // every marker of the list begins with this text
 	from := strings.TrimPrefix(c.query.Get("marker"), tokens)
 	withMetadata := slices.Contains(strings.Split(c.query.Get("include"), ","), "metadata")
 	op.Kind, op.Identity = fault.Queues, "queues?"+c.URL.RawQuery

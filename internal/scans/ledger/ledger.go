@@ -61,10 +61,10 @@
 //
 // When a scan ends, one transaction removes it from the list of open scans. The same transaction puts the scan's
 // summary into the list of all scans, unless this list already has a later attempt of the scan. A canceled or failed
-// scan may still have running steps. The final sums are added 15 minutes later, and until then, a list reads the scan's
-// own rows. A day after a scan's end, its done rows are folded into one row. When a scan's retention is over, its own
-// row is removed first, unless it has changed. So a retry never finds a half-removed scan. The scan's row in the list
-// is removed last.
+// scan may still have running steps, so the summary gets the scan's final sums only after 15 minutes. Until then, a
+// program that lists the scan reads the sums from the scan's own rows. A day after a scan's end, its done rows are
+// folded into one row. When a scan's retention is over, its own row is removed first, unless it has changed. So a retry
+// never finds a half-removed scan. The scan's row in the list is removed last.
 //
 // # Limits
 //
@@ -72,8 +72,8 @@
 // entities: three for its commit, one to check whether it is pending, and two to four for folding. So a scan makes 200
 // to 300 commits per second. This rate is just enough to copy partitions of ten rows. Each step of such a copy writes
 // 100 partitions, with one transaction each. So 200 steps per second make 20,000 transactions per second, which is the
-// limit of the destination's account. If each step of a count made only one query, the count would need more commits
-// per second. So each of its steps makes four queries.
+// limit of the destination's account. A count writes no rows, so its steps are short. With one query
+// per step, a count would need more commits per second than a scan can make. So each step of a count makes four queries.
 //
 // Requests, messages, notes and hints are opaque to the package.
 package ledger

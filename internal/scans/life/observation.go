@@ -72,7 +72,7 @@ func observationOf(k ledger.Observation, again []suspect) observation {
 		at, was := k.Steps[s.seen.ID]
 		if later := s.seen.At.Add(s.seen.Age).Sub(k.At); was && ObservationPause <= later && later <= observationKept {
 			l.steps[s.seen.ID] = ledger.Pending{ID: s.seen.ID, At: at, Age: k.At.Sub(at)}
-			l.fronts[s.Function()] = front{all: true} // the step's message was not visible
+			l.fronts[s.Function()] = front{all: true} // no message of the step was visible, as in an empty queue
 		}
 	}
 	return l
@@ -88,7 +88,7 @@ func (l observation) missing(step ledger.StepID, function string) bool {
 // front describes the messages that a peek into a queue shows: those that have been visible for the longest time.
 type front struct {
 	steps  map[ledger.StepID]bool // the messages' steps
-	all    bool                   // there are no other visible messages
+	all    bool                   // the peek has shown all visible messages
 	newest time.Time              // when the newest peeked message was put into the queue
 }
 
@@ -107,9 +107,10 @@ func newFront(messages []storage.Message) front {
 }
 
 // mayHave reports whether the step's message may be visible in the queue, among the peeked messages or behind them. A
-// queue's messages are nearly in the order in which they became visible. So if one of the peeked messages was put into
-// the queue much later than the step's message, the step's message is not behind the peeked messages. After a failed
-// delivery, the step's message becomes visible again, at most Redelivery after the failure was recorded.
+// queue's messages are nearly in the order in which they became visible. So if the newest peeked message was put into
+// the queue more than ObservationPause after the step's message, the step's message is not behind the peeked messages.
+// After a failed delivery, Redelivery counts instead of ObservationPause, because the step's message may take this long
+// to become visible again.
 func (f front) mayHave(p ledger.Pending) bool {
 	margin := ObservationPause
 	if p.Begun > 0 || p.FirstEnded {

@@ -80,8 +80,8 @@ func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 	}
 }
 
-// sendStarts sends messages for all start requests, because the requested scans may have waited for the end of another
-// scan.
+// sendStarts is called after a scan has ended. It sends a message for each start request that was not refused,
+// because any requested scan may have waited for this end.
 func (l *Life) sendStarts(ctx context.Context) {
 	all, err := l.ledger.StartRequests(ctx)
 	if err != nil {

@@ -23,7 +23,7 @@ type Status struct {
 	scans.Request
 	StartedAt  time.Time  `json:"startedAt"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
-	// Seconds is how long the scan has run, without the time between an end and a retry.
+	// Seconds is how long the scan has run. The time between the end of an attempt and the next attempt does not count.
 	Seconds float64 `json:"seconds"`
 	Rows    struct {
 		Scanned int64 `json:"scanned"`

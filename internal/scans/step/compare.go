@@ -18,7 +18,7 @@ import (
 // scan may list more.
 const maxDifferences = 1000
 
-// compared is the work of a verification's step. It keeps only the differences in memory.
+// compared is the work of a verification's step. It keeps the differences in memory, but no rows.
 type compared struct {
 	scans.Comparing
 	done        ledger.Totals

@@ -53,7 +53,7 @@ func (d *pagesToDelete) end(_ context.Context, _ *stepScan, m scans.Message, _ i
 	return nil
 }
 
-// deleteStep is the message of a deletion.
+// deleteStep is the message of a step that deletes the rows that an earlier step has read.
 type deleteStep struct{ readStep }
 
 func (s deleteStep) justCommitted() (ledger.Pending, bool) {
@@ -101,7 +101,7 @@ func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliv
 	done.Written = max(0, noted-done.Failed)
 	read.countFailed(failed, false)
 	scans.KeepFailed(done, failed, read.keptOf(failed, false))
-	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // pages without failed rows are in the note of the step that read them
+	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // the step that read the pages has noted those without failed rows
 	done.Note = read.note()
 	return out, nil
 }

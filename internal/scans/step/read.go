@@ -109,8 +109,8 @@ func (r *reading) affordable(limit int) int {
 	return min(steps, limit-r.queries, small, roundQueries, commit)
 }
 
-// round runs the first n found steps concurrently. If earlier pages leave too little memory for n further pages, it
-// runs no step.
+// round runs the first n found steps concurrently: it reads one page for each step. If an earlier round has read pages, and
+// the new pages do not fit into memory, round drops the new pages and sets r.full.
 func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
 	pages, requested, used := make([]storage.Page, n), 0, o.options.Memory.Used()
 	top := o.Sizes.Top(o.Request.PageRows())
@@ -276,8 +276,8 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 
 // A step's children begin only after the step's writes. So an invocation makes only ownTransactions transactions
 // itself, and CopyRows steps write the other rows. A span that is handed over costs about rereadRequests requests: for
-// the message, for the step, and for reading the rows again. So the invocation also writes each span of at most
-// rereadRequests transactions.
+// the message, for the step, and for reading the rows again. So a span of at most rereadRequests transactions is never
+// handed over.
 const (
 	ownTransactions = 200
 	rereadRequests  = 7

@@ -292,8 +292,8 @@ func reportOf(m scans.Message, out stepResult, took time.Duration, result commit
 
 // waitsForSlot returns nil if the step can begin, and otherwise an error that makes the caller drop the step's message.
 // If a message arrives long before the step's slot, the message was sent before a retry, and a newer message will
-// arrive in time. If earlier steps cost more than estimated, and the scan may have exceeded its limits, the step takes a
-// later slot, behind all slots that are taken.
+// arrive in time. If earlier steps cost more than estimated, the scan may have exceeded its limits. In that case, the
+// step takes a later slot, behind all slots that are taken.
 func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan ledger.ScanID, p ledger.Pending, delivery int) error {
 	now, err := s.scans.Now(ctx)
 	if err != nil {

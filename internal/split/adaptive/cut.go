@@ -61,7 +61,7 @@ func (st *strand) divide(g *gauge, cuts []string) {
 // twelve pages are expected, the result is 1. After cuts in levels without known siblings (see [trail]), the result is also 1, because such cuts often
 // make empty pieces.
 func (st strand) leastCredit() float64 {
-	const most, long, longPartition = 5, 4.0, 12.0 // the first constant is a number of cuts; the other two are numbers of pages
+	const most, long, longPartition = 5, 4.0, 12.0 // most is a number of cuts; long and longPartition are numbers of pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {
 		return 1
 	}

@@ -114,7 +114,7 @@ func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	return low * rare, high * rare
 }
 
-// char returns the character at the position depth whose interval contains u.
+// char is the inverse of interval: for the position depth, it returns the character whose interval contains the number u.
 func (g *gauge) char(depth int, u float64, path bool) rune {
 	s := g.scale(depth)
 	if path && depth < len(g.here) && isSeparator(g.here[depth]) {

@@ -9,8 +9,8 @@ import (
 // and differ in the next character. These keys are the siblings of the last key in that level.
 type trail struct {
 	Here *string `json:"here,omitempty"` // the last key read, nil if there is none
-	// Fresh is the number of characters that Here shares with the key at which the trail began. In deeper levels, all keys before Here have been
-	// read.
+	// Fresh is the length, in characters, of the longest common prefix of Here and the key at which the trail began. In each level deeper than
+	// Fresh, all siblings that sort before Here have been read.
 	Fresh  int     `json:"fresh,omitempty"`
 	Levels []level `json:"levels,omitempty"` // levels with siblings, and the level Fresh, sorted by depth
 	// Tries counts the cuts in levels whose siblings were unknown at the time of the cut. When a page has siblings in such a
@@ -27,7 +27,7 @@ type level struct {
 
 const (
 	maxLevels = 32   // the number of remembered levels; deeper levels are dropped
-	inherited = 0.3  // weight of the levels that a piece inherits, relative to levels that it has read
+	inherited = 0.3  // a piece inherits this fraction of a level's pages and width, so the pages that the piece reads soon count more
 	grain     = 0.02 // if the siblings read in a level fill more than this part of a page, the level counts as measured
 )
 
@@ -70,9 +70,9 @@ func (t trail) inherit(start string) trail {
 	return piece
 }
 
-// afterPage returns the trail after the given keys of a page were read. The argument share is 1 if they are all keys of the page, 0.5 if they are half of
-// its keys, and so on. The argument g must be a gauge whose last key read is the last element of keys. If this is the first page of the trail, start is the
-// key at which the trail begins.
+// afterPage returns the trail after a page was read. The argument keys contains the page's keys, or some of them. The argument share says how many: it
+// is 1 for all keys of the page, and 0.5 for half of the keys. The argument g must be the gauge of the last key in keys. If this is the first page of
+// the trail, start is the key at which the trail begins.
 func (t trail) afterPage(g *gauge, keys []string, share float64, start string) trail {
 	before := []rune(start)
 	if t.Here == nil {

@@ -45,7 +45,7 @@ func (w *Workers) Page(s *Piece, step scan.Step, p scan.Page) (yield int, rest [
 	return yield, []scan.Step{step.Continue(*p.Next)}
 }
 
-// read learns from a page's keys, for the piece and for all pieces.
+// read learns from a page's keys. It updates the trails of the piece, and the letters and forks that all pieces share.
 func (w *Workers) read(s *Piece, keys []key.Key) {
 	if w.Partitions {
 		keys = scan.Page{Keys: keys}.Partitions()
@@ -93,9 +93,10 @@ func (w *Workers) learn(t trail, keys []string, share float64, end *string, star
 	return t.afterPage(newGauge(w.letters, keys[len(keys)-1], end), keys, share, start)
 }
 
-// ahead estimates the unread keys of a piece: the keys in the rest of the current partition, and the keys in later partitions.
+// ahead estimates the unread keys of a piece. The gauge rows is for the rest of the current partition. It is nil if the piece extends beyond this
+// partition and the partition is probably short. The gauge partitions is for later partitions. It is nil if the piece ends in the current partition.
 type ahead struct {
-	rows, partitions *gauge // nil if there are no such keys
+	rows, partitions *gauge
 	total            float64
 }
 
@@ -197,8 +198,8 @@ func (w *Workers) assign(pieces []*Piece, idle int) []int {
 	return given
 }
 
-// expectedPages returns how many pages a thief (see [Theft]) may expect in a piece: the estimated number of unread pages or, if greater, the
-// number of pages read since a thief last found rows. The result falls with each further thief that finds no rows, until a thief finds rows.
+// expectedPages returns how many pages a thief (see [Theft]) may expect in a piece. The result is the estimated number of unread pages, or the number
+// of pages read since a thief last found rows, whichever is greater. Each thief that finds no rows lowers the result, until a thief finds rows again.
 func (w *Workers) expectedPages(s *Piece) float64 {
 	const most = 300
 	if s.last == nil {

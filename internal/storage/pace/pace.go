@@ -35,8 +35,8 @@ const (
 	growLater  = 1.1  // an increase multiplies the limit by this factor after a limit of the service was found
 	shrink     = 0.7  // factor of a decrease
 	worthwhile = 0.25 // an increase of the limit by 10 % is worthwhile if throughput grows by at least 10 % times this
-	lull       = 4    // measurements between an increase that was not worthwhile and the next increase
-	calm       = 6    // measurements between the discovery of a limit and the next increase
+	lull       = 4    // after an increase that was not worthwhile: the number of measurements before the next increase
+	calm       = 6    // after a limit of the service was found: the number of measurements before the next increase
 	rounds     = 2    // a measurement has at least rounds*limit requests
 	minMeasure = 50 * time.Millisecond
 )
@@ -51,7 +51,7 @@ const (
 	fallen         = 0.4         // the old load was too high if the trial reduces the share of refusals by at least this fraction
 	spared         = 0.75        // the old load was also too high if half the load gets more than this fraction of the earlier answers per second
 	enoughRefusals = 10          // a trial is so long that it has about this number of refusals if their share stays the same
-	high           = 0.05        // a greater share of refusals becomes the floor (see the package comment) only after a second trial
+	high           = 0.05        // if the share of refusals is greater, it becomes the floor (see the package comment) only after a second trial
 )
 
 // Pace adjusts the number of requests to make concurrently. Make it with [New].
@@ -76,7 +76,7 @@ type Pace struct {
 	before   float64 // share of requests that were refused before the trial, minus the standard error of this share
 	served   float64 // requests answered per second before the trial
 	twice    bool    // the current trial is the second one
-	warming  bool    // true until the first measurement of refusals ends; its rate is too low, because the first answers take some time to arrive
+	warming  bool    // true during the first measurement of refusals, which shows too low a rate, because the first answers take some time to arrive
 }
 
 // Seen counts the events since the last call of [Pace.Observe].

@@ -35,8 +35,8 @@ const (
 	growth     = 0.03  // growth per second, as a fraction of the rate, while nothing is refused
 	mostGrowth = 0.007 // maximum growth for each measured request, as a fraction of the rate
 	used       = 0.5   // the rate grows only if at least this share of the rate was used
-	settled    = 10    // the growth doubles after this number of measurements without throttling
-	mostSpeed  = 16    // the growth doubles up to this factor
+	settled    = 10    // each time that this number of measurements have passed without throttling, the growth doubles
+	mostSpeed  = 16    // all doublings together multiply the growth by at most this factor
 
 	measured     = time.Second      // a measurement takes at least this long
 	measuredMost = 10               // number of requests that suffices for a measurement

@@ -14,8 +14,8 @@
 //
 // STREAM is the stream's escaped name (see name.go). TICKS are 19 digits of inverted time (see package key). SEQ is
 // four hex digits that count down from ffff within a tick. WRITER is 12 random letters and digits for each process. So
-// a writer's later event has the smaller key, and two writers never make the same key. Version is 1, and readers refuse
-// rows of any other version.
+// each event of a writer has a smaller key than the writer's previous event, and two writers never make the same key.
+// Version is 1, and readers refuse rows of any other version.
 //
 // # Shards
 //

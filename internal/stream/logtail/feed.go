@@ -77,10 +77,10 @@ type Feed struct {
 // rows, and at most [MaxAnswer] bytes. If more than 100,000 rows follow the position, the error is a
 // [problem.Conflict].
 //
-// For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new
-// rows and some earlier rows: usually at most 200, but always all rows of the last 0.2 s. The service searches all rows
-// with keys from one minute before the last call until now. A large row that became visible late may need a separate
-// request for its contents.
+// For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. A call reads
+// the new rows, and reads some earlier rows again. These are at most 200 rows or, if more than 200 rows were written
+// in the last 0.2 s, all rows of these 0.2 s. The service searches all rows with keys from one minute before the last
+// call until now. A large row that became visible late may need a separate request for its contents.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return Next{}, err
@@ -241,7 +241,7 @@ func (p position) thin(rows []arrival) (held int) {
 			of = 1
 		}
 		if kept[of] += a.bytes(); kept[of] > MaxAnswer {
-			kept[of], a.row = MaxAnswer, nil // this row and all newer rows lose their contents
+			kept[of], a.row = MaxAnswer, nil // from here on, no contents of this group's rows are kept
 		}
 	}
 	return kept[0] + kept[1]

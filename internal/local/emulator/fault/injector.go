@@ -89,7 +89,7 @@ func (in *Injector) Plan(now time.Time, req Request) Plan {
 	defer in.mu.Unlock()
 	var identity uint64
 	var occurrence int
-	if in.draws { // if all rules are rate limits, the identity and its number of occurrences are not needed
+	if in.draws { // at least one rule needs the request's identity and the number of earlier requests with this identity
 		identity = hash(req.Identity)
 		occurrence = in.seen[identity]
 		in.seen[identity]++
