@@ -109,7 +109,7 @@ func addOptions(c *cobra.Command, table []option) {
 		}
 		f := c.Flags().VarPF(v, o.name, "", o.usage)
 		if _, is := o.field.(*connection); is && o.name != "connection" {
-			f.DefValue = "" // the default is the value of --connection
+			f.DefValue = "" // --help shows no default for this flag; its default is the value of --connection
 		}
 		if v.Type() == "bool" {
 			f.NoOptDefVal = "true"

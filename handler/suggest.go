@@ -31,8 +31,8 @@ var otherNames = map[string]string{
 	"--map-dry-run": "--dry-run", "--source": "--from", "--destination": "--to", "--target": "--to", "--upsert": "--mode",
 }
 
-// replaced contains the replacement of each removed flag. If only one command has lost a flag, the key begins with that
-// command's name.
+// replaced maps each removed flag to its replacement. If the flag was removed from only one command, the key begins with
+// that command's name.
 var replaced = map[string]string{
 	"--mirror": "tablesweep sync FROM TO --delete-extra", "--repair": "tablesweep sync FROM TO",
 	"--overlap": "--since-overlap", "--max-deletes": "tablesweep sync FROM TO --delete-extra --max-deletes N",

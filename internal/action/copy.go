@@ -80,7 +80,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 	o.MaxErrors = maxErrors
 	var r Result
 	limit := len(rows)
-	conflicts := map[key.Key]int{} // number of conflicts of each row; the zero key counts conflicts whose answer names no row
+	conflicts := map[key.Key]int{} // number of conflicts of each row; if an answer names no row, its conflict counts for the zero key
 	for len(rows) > 0 {
 		b := c.Destination.Batch()
 		for b.Rows() < min(limit, len(rows)) && b.Add(c.op(rows[b.Rows()])) {

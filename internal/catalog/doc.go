@@ -118,9 +118,9 @@
 // move from the unread rows of the partition to the rows already read. The record leaves a tombstone, whose tsw_next names the next identity. That
 // identity's head may name a further identity, and so on to the record's current identity. Therefore, if a call finds a tombstone that the service may have
 // written after the call began, it follows the tombstone to the record's current identity. Pages of several partitions never show the same moment.
-// Therefore a call that reads several partitions follows all tombstones of the last minutes. If a record has moved more than maxHops times, or if another
-// record has taken one of these identities, the call is refused as busy. Therefore a call that is not refused finds every record that matched the query
-// during the whole call. A record that moves between two calls may be missed.
+// Therefore a call that reads several partitions follows all tombstones of the last minutes. The call is refused as busy if a record has moved more than
+// maxHops times, or if another record has taken an identity that a moved record had. Therefore a call that is not refused finds every record that matched
+// the query during the whole call. If a query takes several calls, a record that moves between two of these calls may be missed.
 //
 // If the last write of a record was a move, the rows of the move are written before the record is replaced or removed.
 // Otherwise a query by a former value could return the old record after the later write was acknowledged.

@@ -221,8 +221,8 @@ func (s mergedPage) matches() int {
 	return n
 }
 
-// readMergedPage reads a page of each of the key's partitions. Each page has a last RowKey. readMergedPage merges the
-// rows up to the smallest of these RowKeys.
+// readMergedPage reads a page of each of the key's partitions, and merges the pages' rows in the order of their RowKeys.
+// If a partition has more rows, the result contains no RowKey greater than the last RowKey on this partition's page.
 func (rd *Reader) readMergedPage(ctx context.Context, p plan, k wanted, rows index.RowRange, top int) mergedPage {
 	top = rd.rowSizes.Rows(ctx, top, readMost/int64(len(k.partitions)))
 	pages := make([]storage.Page, len(k.partitions))

@@ -171,7 +171,7 @@ func (t *trail) answer(next string) answer {
 func (rd *Reader) contents(ctx context.Context, h *store.Head) (r record.Record, found bool, err error) {
 	row, found, err := rd.Index.With(charged(ctx)).Get(ctx, h.At(h.Partitions[0]))
 	if err == nil && (!found || store.IdentityOf(row) != h.Identity || row.Int(store.VersionColumn) != h.Version) {
-		// The write may not have reached the index row yet. The write's entry then contains the record.
+		// The head's write may not be in the index row yet. In this case, the log entry of the write contains the record.
 		row, found, err = rd.recorded(ctx, store.ShardOf(h.First), h.Entry)
 	}
 	if err != nil || !found {

@@ -28,15 +28,15 @@ func claimsIn(log *storage.Table) claim.Claims {
 // onceOf returns the id of a write with the given Idempotency-Key. The values in parts describe the write.
 func onceOf(key string, parts ...any) claim.ID {
 	if key == "" {
-		return claim.ID{} // parts may contain values that are refused later, so do not encode them
+		return claim.ID{} // do not encode parts: some values may be invalid, and are refused only later
 	}
 	return claim.Sent{Key: key}.ID(store.Encode(parts))
 }
 
-// doOnce carries out the request with the id o, or returns the answer of an earlier try. The commit of a write stores the
-// answer in one of the shards. doOnce claims the request before it reads anything. If the Idempotency-Key was used for a
-// different write to this catalog, the error is KeyReused. If a write is invalid, doOnce releases its claim, so a corrected
-// write can use the same key.
+// doOnce carries out the request with the id o, or returns the answer of an earlier try. It first claims the request, if a
+// claim is needed. Then it calls the function write. The transaction that commits the write also stores the answer, in one
+// of the shards. If the Idempotency-Key was used for a different write to this catalog, the error is KeyReused. If a write
+// is invalid, doOnce releases its claim, so a corrected write can use the same key.
 func (wr *Writer) doOnce(ctx context.Context, o claim.ID, shards []store.Shard, write func() (Written, error)) (Written, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Written{}, err

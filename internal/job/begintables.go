@@ -189,7 +189,7 @@ func (t *Tables) find(ctx context.Context) error {
 	if t.writesExports() {
 		begun := dir != "" && IsThere(filepath.Join(dir, TablesJournal))
 		if err := place.FreeOfTables(ctx, t.To.Objects); err != nil && !begun && (errors.Is(err, place.ErrTaken) || !t.To.Local()) {
-			return notTaken(err) // for a directory, t.open reports all errors except ErrTaken
+			return notTaken(err) // if the place is a directory, any error except ErrTaken is reported by t.open
 		}
 		t.Checkpoint.Export = place.ExportID(uuid.NewString())
 	}

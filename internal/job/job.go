@@ -143,7 +143,7 @@ func (j *Job) runner(w work) func(context.Context, Record, time.Time) (Result, e
 			}
 			return sweep.Do(ctx, j.spec, o, j.options.mapWork(w.action))
 		})
-		if _, ok := w.action.(action.Enqueue); ok { // repeating any other action is harmless
+		if _, ok := w.action.(action.Enqueue); ok { // with any other action, it does no harm to process a row twice
 			done.Doubts = done.Totals.Doubts
 		}
 		return done, err

@@ -113,7 +113,8 @@ func Preview(ctx context.Context, o Options, n int, fn func(before storage.Entit
 	return err
 }
 
-// previewLines calls show with rows of a file or of stdin, and calls left to learn how many more rows are needed.
+// previewLines calls the function show with the first rows of a file or of stdin. The function left returns how many more
+// rows are needed.
 func (o Options) previewLines(ctx context.Context, left func() int, show func([]storage.Row) error) error {
 	in, err := o.openLines(ctx)
 	if err != nil {

@@ -403,8 +403,8 @@ func (c CSV) columnName(text string) string {
 	return name + types
 }
 
-// parseRow returns the row of a record. The error named "wrong" concerns only this record. If only cells outside the key are wrong, the row still has
-// its key. The error named "err" ends the reading of the file.
+// parseRow returns the row of a record. If the result named wrong is not nil, it describes a mistake in this record, and the next records can still be
+// read. If the mistake is not in the key, the row still has its key. If the result named err is not nil, no more records are read.
 func (r *csvReader) parseRow(rec csvRecord) (e storage.Entity, wrong, err error) {
 	r.rows++
 	for i := range r.columns {

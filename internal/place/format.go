@@ -329,8 +329,8 @@ type page struct {
 	first, last key.Key
 	properties  Properties
 
-	columns     []storage.Column // the columns of the last rows
-	sameColumns int64            // the number of rows that have these columns and are not yet counted in properties
+	columns     []storage.Column // the columns of the last row
+	sameColumns int64            // how many rows at the page's end have these columns; these rows are not yet counted in properties
 }
 
 // add appends a row, which must be after the last row in table order. If the page is full, add appends nothing and returns false. If timestamp is
@@ -427,8 +427,9 @@ func dataName(order, hash string, c *Codec) string {
 	return DataPrefix + order + "-" + hash[:min(len(hash), hashDigits)] + ".jsonl" + exts[c.compress]
 }
 
-// End returns the file's line for files.jsonl, and the file's content. The file's name begins with the value of order:
-// six digits or a step's id. Afterwards, the draft is empty. The draft's next page overwrites the returned content.
+// End returns the file's line for files.jsonl, and the file's content. In the data directory, the file's name begins with
+// the argument order, which is six digits or a step's id. Afterwards, the draft is empty. The draft's next page overwrites
+// the returned content.
 func (d *FileDraft) End(order string) (f File, content []byte) {
 	f, content = d.file, d.content
 	f.SHA256 = hashOf(content)

@@ -229,7 +229,7 @@ func (b *Batch) Do(ctx context.Context) error {
 	if x.plain && strangeRefusal(err) { // a proxy may refuse the key in the URL; a transaction has the key in its body
 		err = send(false)
 	}
-	if err == nil && x.tries == 1 { // after several tries, an abandoned try may still be reading the body
+	if err == nil && x.tries == 1 { // if there were several tries, an abandoned try may still be reading the body, so the buffer is not reused
 		transactionBuffers.put(b.body)
 	}
 	b.body = nil

@@ -328,7 +328,7 @@ func (r *retries) newestCause() string {
 }
 
 // remaining returns how much longer a request may wait for a good answer. The argument err is the error of the last try, or nil if that try got a bad
-// answer. If no time remains, the result over is the request's error.
+// answer. If no time remains, remaining returns the error with which the request fails.
 func (r *retries) remaining(c *course, err error, h callerPatience) (left time.Duration, over error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -70,7 +70,7 @@ type Config struct {
 	LogStreams            map[string]logtail.StreamSettings // settings of single streams, by name
 	Catalogs              []CatalogSettings
 	Packages              Container // container with the deployed app; the zero value if not set
-	SegmentsPerInvocation int       // 0 for a number that depends on the action
+	SegmentsPerInvocation int       // 0 means that the number depends on the action
 	Memory                memory.Instance
 	LogLevel              zerolog.Level
 	Console               bool // whether the console is served; Load sets Console even if other settings are invalid

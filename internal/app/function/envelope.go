@@ -57,7 +57,8 @@ func ParseEnvelope(body []byte) (Invocation, error) {
 	for _, v := range r.Data {
 		i.Body = messageBody(v)
 	}
-	// A message's own top-level properties replace metadata of the same name, so ignore a value that is not a number.
+	// If the message has a top-level property DequeueCount, the host sends this property instead of the number of deliveries.
+	// So ignore any value that is not a number.
 	if n, err := strconv.Atoi(string(messageBody(r.Metadata["DequeueCount"]))); err == nil && n > 0 {
 		i.Delivery = n
 	}

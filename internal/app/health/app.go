@@ -27,7 +27,8 @@ type App struct {
 	Settings   storage.Settings // the app's settings, to which files in Root may refer
 	// Others are the other accounts that scans read and write, by connection.
 	Others map[string]*storage.Account
-	// Instance describes the instance's memory. Memory is the budget of the app's work, or nil in other processes.
+	// Instance describes the memory of the instance. Memory is the memory budget of the app's process. In any other
+	// process, it is nil.
 	Instance memory.Instance
 	Memory   *memory.Budget
 }

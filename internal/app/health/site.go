@@ -62,7 +62,7 @@ func (s Site) Send(ctx context.Context, method, path string, body []byte) (statu
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(r)
 	if err != nil {
-		if text := s.Hide(err.Error()); text != err.Error() { // the answer is not HTTP and contains the key
+		if text := s.Hide(err.Error()); text != err.Error() { // the error quotes an answer that is not HTTP and contains the key
 			err = errors.New(text)
 		}
 		return 0, nil, err

@@ -107,7 +107,8 @@ func (k *checker) checkEntries(ctx context.Context, shard store.Shard) error {
 	})
 }
 
-// checkHeads checks the index rows of the suspect records whose heads are in the shard.
+// checkHeads reads the heads in the shard. If a live head's identity is suspect, checkHeads checks the index rows of the
+// head's record.
 func (k *checker) checkHeads(ctx context.Context, shard store.Shard, suspect func(identity index.IdentityHash) bool) error {
 	return store.Each(ctx, k.Log, shard.Query(store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := store.HeadOf(row)

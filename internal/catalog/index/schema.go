@@ -33,7 +33,7 @@ const maxField = 255
 // Schema names the fields by which a catalog's records are found, and the field that sorts the records. [Parse] returns only
 // valid schemas.
 type Schema struct {
-	Keys []Key // 1 to 15 different index keys; every record has a value for the first
+	Keys []Key // 1 to 15 different index keys; every record has a value for the first index key
 	Sort Sort
 }
 

@@ -49,8 +49,8 @@ type rowReader struct {
 	next   func() (Row, error)
 }
 
-// IsCSV reports whether a file's name ends with .csv. It ignores the ending .failed, because a file of failed rows has the
-// form of the imported file.
+// IsCSV reports whether a file's name ends with .csv. It ignores the ending .failed: if rows.csv is imported, rows.csv.failed
+// contains the failed rows, also as CSV.
 func IsCSV(name string) bool {
 	for filepath.Ext(name) == FailedExt {
 		name = strings.TrimSuffix(name, FailedExt)

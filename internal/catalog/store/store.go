@@ -254,7 +254,7 @@ func keyText(r record.Record, f record.Field) string {
 	text, _ := r.Get(f.Name)
 	switch f.Type {
 	case storage.Int32, storage.Int64, storage.Double:
-		if n, ok := index.Number(text); ok { // NaN and the infinities are not converted
+		if n, ok := index.Number(text); ok { // ok is false for NaN and the infinities, so their text is not changed
 			return n
 		}
 	}

@@ -46,7 +46,7 @@ const (
 	Added               // a later run may add the option, but must not change it
 	EachRun             // each run must repeat the option, because it chooses a connection; the record contains the option only for an error message
 	File                // names a file, which may have moved
-	AnyFile             // like File, but a later run may add the option
+	AnyFile             // names a file, which may have moved; a later run may also add the option
 )
 
 // New returns the record of a command that is about to start.

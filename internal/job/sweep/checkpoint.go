@@ -111,7 +111,7 @@ func (c *Checkpoint) apply(steps map[int64]*step, l line) bool {
 		c.after = l.After
 	case l.Read != 0:
 		s.Through, s.Left, s.Piece = l.Through, l.Left, nil
-		if s.Through == nil { // a step without rows is done even if its end line is missing
+		if s.Through == nil { // no row of the page is left, so the step is done, even if its end line is missing
 			s.state = working
 		}
 	case l.Steal != 0:
@@ -196,7 +196,7 @@ func (c *Checkpoint) flush(f *frontier, t Totals) error {
 		return nil
 	}
 	if c.file.Grown() {
-		return c.rewrite(f, t) // the snapshot also contains what the unwritten lines record
+		return c.rewrite(f, t) // the snapshot replaces all lines, including those not yet written
 	}
 	err := c.file.Flush()
 	if err == nil && c.pages && c.consumes {

@@ -125,9 +125,9 @@ func (p *pacer) limit() int {
 	return p.source.limit() + p.target.limit()
 }
 
-// enoughRead reports whether the rows that were read keep the target busy while two more pages are read. While
-// enoughRead returns true, the sweep makes no queries. If the process dies, rows that it has read but not processed
-// must be read again.
+// enoughRead reports whether the unprocessed rows, and the rows of running queries, keep the target busy for as long as
+// two queries take. While enoughRead returns true, the sweep starts no query. If the process dies, rows that it has read
+// but not processed must be read again.
 func (p *pacer) enoughRead(f *frontier) bool {
 	if p.inOrder || p.target.took == 0 { // in table order, only one unit runs at a time
 		return false

@@ -53,7 +53,8 @@ func newPair(source, destination storage.Source, o Options, most func() int64) *
 	return &pair{places: [2]storage.Source{source, destination}, depth: o.Depth, only: o.Only, held: map[key.Token]*position{}, most: most}
 }
 
-// heldTime is the longest time for which rows are held within a budget. The time is limited, because the next step may run in another process.
+// heldTime is the longest time for which rows are held in memory from a budget. The time is limited, because nobody reads
+// these rows if another process runs the next step.
 const heldTime = 5 * time.Second
 
 // position is the point within a query's range at which the next page begins.

@@ -132,7 +132,8 @@ func ParseDateTime(s string) (ticks int64, ok bool) {
 	return 0, false
 }
 
-// KeepsTime reports whether a DateTime can exactly store the text's fraction of a second.
+// KeepsTime reports whether a DateTime can store the time in the text without rounding it. A DateTime stores at most seven
+// digits of a fraction of a second.
 func KeepsTime(text string) bool {
 	_, fraction, found := strings.Cut(strings.Replace(text, ",", ".", 1), ".")
 	if !found {

@@ -136,8 +136,8 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	op := operation{Request: fault.Request{
 		Kind:  fault.Query,
 		Table: t.resource,
-		// The identity contains only the token's key. The query after an empty page begins at the same key, so it counts as
-		// a repetition.
+		// The identity contains only the token's key. After an empty page, the next query begins at the same key as the query
+		// that returned the page. So the next query counts as a retry of that query.
 		Identity: strings.Join([]string{"query " + t.resource, values.Get("$filter"), values.Get("$select"), values.Get("$top"), at.key.Partition, at.key.Row}, "\x00"),
 	}}
 	if q.Filter != nil {

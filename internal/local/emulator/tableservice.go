@@ -119,9 +119,9 @@ func checkContentType(contentType string) error {
 // target is a parsed path: /resource, /resource(), /resource('name') or /resource(PartitionKey='…',RowKey='…').
 type target struct {
 	resource string
-	name     string // the name in resource('name'), if named
+	name     string // the name in resource('name'); "" unless the field named is true
 	named    bool
-	key      key.Key // the key in resource(PartitionKey='…',RowKey='…'), if keyed
+	key      key.Key // the key in resource(PartitionKey='…',RowKey='…'); empty unless the field keyed is true
 	keyed    bool
 }
 

@@ -198,7 +198,7 @@ func guardIndex(q *gojq.Query) *gojq.Query {
 	return pipe(q, call("_at"))
 }
 
-// The variables in guards. A program cannot use these names, because parse refuses them.
+// These variables occur in guards (see [guard]). A program cannot use their names, because parse refuses such names.
 const first, second, operand = "$__a", "$__b", "$__c"
 
 func checked(q *gojq.Query) *gojq.Query { return pipe(q, call("_check")) }

@@ -122,7 +122,7 @@ const (
 	observationRow        = "look"
 	observationVersion    = 1
 	maxMaintainError      = 1000 // characters
-	maxObservedSteps      = 8000 // a step and a heartbeat take about 60 bytes each; a row's limit is 1 MiB
+	maxObservedSteps      = 8000 // a step takes about 60 bytes, and so does a heartbeat; all of them must fit into a row of 1 MiB
 	maxObservedHeartbeats = 2000
 )
 

@@ -83,8 +83,8 @@ func (l *Ledger) DropEnded(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }
 
-// Outdated returns the ids of up to n old scans. A scan is old if its start and the last change of its row in the list
-// of all scans were both at least the duration age ago.
+// Outdated returns the ids of up to n old scans. A scan is old if the duration age has passed since its start, and also
+// since the last change of its row in the list of all scans.
 func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]ScanID, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}

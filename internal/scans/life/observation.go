@@ -63,9 +63,9 @@ func (l observation) toStore(suspects []suspect) ledger.Observation {
 	return k
 }
 
-// observationOf converts the stored observation k of an earlier run of Maintain. The argument again contains the
-// suspects of the present run, and the result contains no other steps. At least ObservationPause and at most
-// observationKept must have passed between the two observations.
+// observationOf converts the observation k, which an earlier run of Maintain has stored. The slice named again contains
+// the suspects of the present run. The result contains a suspect only if k also contains the suspect, and if the two
+// observations are at least ObservationPause and at most observationKept apart.
 func observationOf(k ledger.Observation, again []suspect) observation {
 	l := observation{steps: map[ledger.StepID]ledger.Pending{}, heartbeats: k.Heartbeats, fronts: map[string]front{}}
 	for _, s := range again {

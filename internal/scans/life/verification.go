@@ -14,9 +14,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A step of a comparison reads the same range in two places, as if one place had the rows of both. So each row belongs
-// to a step, even if only one of the places has the row. As in an export, pages are read one after another. If the two
-// places' pages end at different keys, the step keeps the rows after the earlier key in memory.
+// A step of a comparison reads its range in both places, and merges the rows in table order. So each row belongs to a
+// step, even if only one of the places has the row. As in an export, pages are read one after another. If the pages of
+// the two places end at different keys, the step keeps the rows after the earlier key in memory.
 
 // requestVerification is called for a scan that is about to succeed. If the scan's request includes a verification,
 // requestVerification makes the verification's start request.

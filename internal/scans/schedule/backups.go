@@ -217,7 +217,7 @@ func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, recorded *Pr
 	s, found, err := sd.outcomeOf(ctx, p.ID)
 	switch p.Error, p.Note = s.Error, s.Note; {
 	case err != nil:
-	case !found && recorded != nil && recorded.State == ProofFailed: // the scan or its refusal is no longer in the ledger
+	case !found && recorded != nil && recorded.State == ProofFailed: // the failed scan or the refused start request is no longer in the ledger
 		p = *recorded
 	case !found:
 		p.Error = "the scan that verifies it no longer exists"

@@ -81,7 +81,7 @@ func ParseSchedules(text string) ([]Schedule, error) {
 	return all, errs
 }
 
-// overlaps reports whether exports of one schedule would be inside an export of the other schedule.
+// overlaps reports whether an export of either schedule would lie within an export of the other schedule.
 func (s Schedule) overlaps(other Schedule) bool {
 	// The prefixes of a schedule's exports differ only in their times. So it is enough to compare the exports
 	// that the two schedules would make at one time.

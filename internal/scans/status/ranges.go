@@ -59,8 +59,8 @@ func (rd *Reader) Ranges(ctx context.Context, id ledger.ScanID) (Ranges, error) 
 	return Ranges{At: found.Date, Ranges: ranges, Sampled: !found.Whole}, nil
 }
 
-// latestHeartbeats stores the heartbeats that a status has read. [Reader.Ranges] makes no request for heartbeats and
-// uses these, because a caller that shows ranges also requests the status.
+// latestHeartbeats stores the heartbeats that were read for the latest status. [Reader.Ranges] uses these heartbeats and
+// does not request them again, because a caller that shows ranges also requests the status.
 type latestHeartbeats struct {
 	heartbeats []ledger.Heartbeat
 	at         time.Time // by the service's clock

@@ -21,7 +21,7 @@ const (
 
 const (
 	rateTime       = time.Minute
-	lateTime       = 20 * time.Second // while the host adds instances, the rate over this time is higher than the rate over the last minute
+	lateTime       = 20 * time.Second // while the host adds instances, the rate over lateTime is higher than the rate over rateTime
 	steady         = 1.75             // if the rates over the last minute and over lateTime differ by a larger factor, there is no estimate
 	estimableShare = 0.25             // there is an estimate once this share of the work is done, because the host has then added most instances
 	idleTime       = 15 * time.Second // if no step was done for this time, the rate is unknown

@@ -9,8 +9,9 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// unstartedStatus is for scans without a record. If the scan is a refused member, it returns the member's status. For
-// any other scan, it returns an error that says whether there is a start request.
+// unstartedStatus is for scans without a record. If the scan is a member whose start was refused, unstartedStatus returns
+// the member's status from the group's list. For any other scan, it returns an error that says whether there is a start
+// request.
 func (rd *Reader) unstartedStatus(ctx context.Context, id ledger.ScanID) (Status, error) {
 	if id.IsMember() {
 		m, found, err := rd.ledger.Member(ctx, id)

@@ -12,8 +12,8 @@ type Differences struct {
 	Missing   int64 `json:"missing"`   // only the source has them
 	Extra     int64 `json:"extra"`     // only the destination has them
 	Different int64 `json:"different"` // the content differs
-	// Tables counts tables that are no longer in the source, if the request sets proof. If it does not set proof,
-	// a missing table is an error.
+	// If the request sets proof, Tables counts the tables that are no longer in the source. Otherwise, such a table is
+	// an error.
 	Tables int64 `json:"tables,omitempty"`
 }
 

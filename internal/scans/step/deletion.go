@@ -14,9 +14,10 @@ import (
 // If a step deleted rows and died before its commit, the next delivery would count fewer rows. So the step first
 // commits that it has read the rows. This commit adds a pending child: the deletion, whose message contains the pages and
 // the number of their rows. The same invocation then deletes the rows, and commits the deletion with the number of rows
-// that the step has read. The deletion's id is a hash of the step's id. So if the invocation dies, the next delivery
-// finds the step done, and continues with the deletion. Maintain or a retry of the scan can also send the deletion's
-// message, and so continue the deletion.
+// that the step has read. If the invocation dies before it commits the deletion, the next delivery of the step's message
+// finds the step done, and continues with the deletion. The delivery can find the deletion in the ledger, because the
+// deletion's id is a hash of the step's id. Maintain or a retry of the scan can also continue the deletion: they send its
+// message.
 
 // pagesToDelete collects the pages that a step reads, so that the step's deletion can delete their rows. The JSON of
 // these pages must fit into a message.

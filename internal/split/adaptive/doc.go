@@ -27,7 +27,7 @@
 //     key are smaller, because the estimate is best for near keys.
 //
 // Estimates are poor: there are often a hundred times more rows than expected. Therefore pieces are small. Credit limits the number of cuts: a scan
-// starts with credit for sixty cuts. Every page earns credit for one more cut, and a strand that is cut divides its remaining credit among the
+// starts with credit for sixty cuts, and every page adds credit for one more cut. When a strand is cut, its remaining credit is divided among the
 // pieces. Every piece gets credit for at least one cut, so a piece with many rows can always be cut. A long piece gets credit for up to five cuts,
 // unless it was cut in a blind level. After the first page, the rest is always cut into twelve pieces, because the start of a table reveals little
 // about the rest.
@@ -71,10 +71,9 @@
 // another piece. The new piece is called the thief, and the other piece is called its victim. A wrong cut costs one query and delays no other work,
 // so credit is not needed. Letters and forks are learned from all pages together, but each piece has its own trail.
 //
-// Each piece in which at least a quarter of a page is expected gets one thief before any piece gets a second thief. A
-// larger piece gets more thieves. If a thief finds no rows, its victim gets fewer new thieves, and the estimate for the
-// victim's blind levels falls. If n pages of a piece were read since a thief last found rows in it, at least n further
-// pages are expected.
+// A piece gets a thief only if at least a quarter of a page is expected in the piece. Each such piece gets one thief before any piece gets a second
+// thief. A larger piece gets more thieves. If a thief finds no rows, its victim gets fewer new thieves, and the estimate for the victim's blind
+// levels falls. If n pages of a piece were read since a thief last found rows in it, at least n further pages are expected.
 //
 // The victim's end moves to the cut immediately. The victim may be reading a page with rows beyond its new end. These rows belong to the thief.
 // Therefore every row belongs to exactly one piece at any moment. A thief that finds nothing has proved that its part is empty.

@@ -13,7 +13,7 @@ type gauge struct {
 	end   *string
 	top   int // the number of leading characters that here and end have in common
 	ruler ruler
-	ahead []stretch // the stretches from the last key read to the end, the nearest first
+	ahead []stretch // the stretches between the last key read and the end, in key order
 	total float64   // the estimated number of pages from the last key read to the end
 }
 

@@ -53,7 +53,7 @@ func (s scale) charAt(u float64) rune {
 
 // ruler holds the scales that a gauge uses.
 type ruler struct {
-	inner scale // the scale of every position except one; see the field open
+	inner scale // the scale of all positions except the position to which the field open belongs
 	open  scale // the scale of the position at which the last key read differs from the end
 }
 

@@ -151,7 +151,7 @@ func (p *Pace) judge() {
 		p.halve(served)
 	case p.trial > 0:
 		p.limit, p.trial, p.twice, p.floor = p.trial, 0, false, share
-		p.limited = false // random refusals may have looked like a limit of the service
+		p.limited = false // the limit that was found may have been only random refusals
 		p.reset()
 	case many:
 		if p.warming {

@@ -37,7 +37,7 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 	after := cmp.Or(o.Since, Now)
 	shown := map[string]bool{} // ids of recent events that were shown, or existed at the start
 	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
-		now := map[string]bool{} // ids that this poll has read; the next poll may read these ids again, but no other old ids
+		now := map[string]bool{} // ids of the events that this poll has read; the next poll may read these events again, but no earlier events
 		showNew := func(e Event) error {
 			if now[e.ID] = true; shown[e.ID] {
 				return nil

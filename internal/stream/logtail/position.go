@@ -76,10 +76,10 @@ type position struct {
 }
 
 // group describes adjacent rows that the follower has received. If several rows have the group's newest Timestamp, the
-// follower may have received only those with the oldest ids. sum is the sum of the hashes of the received rows' ids.
+// group may contain only some of these rows: those with the oldest ids.
 type group struct {
-	from, to ticks // Timestamps of the group's oldest and newest rows
-	sum      uint64
+	from, to ticks  // Timestamps of the group's oldest and newest rows
+	sum      uint64 // the sum of the hashes of the rows' ids
 }
 
 const (

@@ -18,8 +18,8 @@ const Small = 256 << 10
 // 1/reserved of the budget's memory.
 const reserved = 16
 
-// ErrFull means that work needs more memory than its part has, and that no more memory is free. The work must release
-// its part before it takes a larger part. Work that holds a part while it waits for memory may wait forever.
+// ErrFull means that a part is too small for its work and cannot grow. The work must release the part before it takes a
+// larger part. Work that holds a part while it waits for memory may wait forever.
 var ErrFull = errors.New("other work is using the process's memory")
 
 // Budget limits the memory, in bytes, of the rows, bodies and answers that a process holds. Each call or step takes its part once, before it reads. A
@@ -186,10 +186,10 @@ type holding struct {
 	from   *pool
 
 	mu     sync.Mutex // guards the fields below
-	bytes  int64
-	used   int64 // see [Part.Use]; greater than the field bytes only if the part has the whole pool
-	wanted int64 // the largest number of bytes that was used or requested
-	over   bool  // the part was released and cannot grow, even if other goroutines of the same work still use it
+	bytes  int64      // the part's size
+	used   int64      // see [Part.Use]; exceeds the part's size only if the part has the whole pool
+	wanted int64      // the largest number of bytes that was used or requested
+	over   bool       // the part was released and cannot grow, even if other goroutines of the same work still use it
 }
 
 type partKey struct{}
