@@ -234,7 +234,7 @@ func (f *tableFlags) options() []option {
 	return append(f.connectionFlags.options("the table's account"), option{"table", fixed, &f.table, nil, "the table, if it is not given as an argument"})
 }
 
-// connectionSettings returns the names of settings with a connection of any form.
+// connectionSettings returns the names of the settings that contain a connection: a connection string, a URL with a SAS, or the identity form.
 func connectionSettings(environment []string) []string {
 	var names []string
 	for _, setting := range environment {

@@ -67,8 +67,8 @@ func (w withoutAnswers) Write(line []byte) (int, error) {
 }
 
 const (
-	// A wrapper program may forward an interrupt that this process has also received directly. So if a second interrupt arrives within the time
-	// forwarded, it counts as the same interrupt.
+	// forwarded is the time within which a second interrupt counts as a repetition of the first one. A wrapper program may forward an interrupt that
+	// this process has also received directly.
 	forwarded = 200 * time.Millisecond
 	// lastWords is the longest time that a command may take to end after the second interrupt.
 	lastWords = 700 * time.Millisecond

@@ -10,9 +10,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Limiter limits a process's requests to partitions that throttle: for each such partition, to the rate that the
-// partition accepts. A caller may use any unique text as a partition's name. The zero value is ready for concurrent
-// use.
+// Limiter limits a process's requests to each partition that throttles. The limit is the rate that the partition
+// accepts. A caller may use any unique text as a partition's name. The zero value is ready for concurrent use.
 type Limiter struct {
 	mu         sync.Mutex // guards the fields below
 	partitions pace.Partitions

@@ -75,7 +75,7 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 	}
 	h := mappedRows{memory: o.Memory, reserve: m.reserve}
 	defer h.clear()
-	from := make(map[key.Key]int, len(rows)) // the index of the source row, by the key of the mapped row
+	from := make(map[key.Key]int, len(rows)) // from a mapped row's key to the index of its source row
 	written, failed := map[int]bool{}, map[int]bool{}
 	fail := func(i int, reason string, broken bool) {
 		if !failed[i] {

@@ -72,7 +72,7 @@ func checkFlow(list *parse.ListNode) error {
 
 func (t *Template) text(e storage.Entity) (string, error) {
 	b := &budget{left: maxWork}
-	one, err := t.parsed.Clone() // the clone's functions have their own budget
+	one, err := t.parsed.Clone() // each row needs a clone, whose functions count the work for this row
 	if err != nil {
 		return "", err
 	}

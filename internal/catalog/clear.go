@@ -210,7 +210,7 @@ func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 				return err
 			}
 			for _, row := range some {
-				if err != nil { // a head has changed, or two notes concern the same head
+				if err != nil { // the transaction for all these rows failed: a head has changed, or two rows concern the same head
 					one(row)
 				}
 			}

@@ -123,7 +123,8 @@
 // the query during the whole call. If a query takes several calls, a record that moves between two of these calls may be missed.
 //
 // If the last write of a record was a move, the rows of the move are written before the record is replaced or removed.
-// Otherwise a query by a former value could return the old record after the later write was acknowledged.
+// Otherwise, when the replacement or removal was already acknowledged, a query by a former value could still return the
+// old record.
 //
 // # Schemas
 //

@@ -20,8 +20,8 @@ import (
 // maxHops is the maximum number of moves of one record that a query follows.
 const maxHops = 10
 
-// trail contains the records that a call has found, and the data with which the call finds records that move
-// meanwhile.
+// trail contains the records that a call has found. It also contains what the call needs to find records that move
+// during the call.
 type trail struct {
 	*Reader
 	plan  plan
@@ -106,7 +106,7 @@ func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, linea
 		*hops--
 		h, err := rd.ReadHead(ctx, first, start.Identity)
 		switch {
-		case err != nil || h == nil: // the record was deleted at least a day ago
+		case err != nil || h == nil: // if there is no head, the record was deleted at least a day ago
 			return nil, err
 		case h.Lineage == nil || *h.Lineage != lineage: // another record has this identity now
 			return nil, errLostTrail

@@ -277,12 +277,12 @@ func (st *stages) completeLast(ctx context.Context, d decision, o claim.ID) (Wri
 type applied struct {
 	store.Entry
 	sure bool                          // no request was repeated, so no late copy of a request can still be carried out
-	gone map[index.PartitionKey]string // ETags of the written tombstones, by partition, as far as the service has sent them
+	gone map[index.PartitionKey]string // by partition: the ETag of the tombstone that was written there, if the service has sent one
 }
 
 // apply writes the index rows of an entry's writes, in all partitions concurrently. If some partitions fail, it still writes
-// the others, and returns one of the errors. The argument known contains slots that were already read, by partition. If
-// there are several writes, known must be empty.
+// the others, and returns one of the errors. The argument known contains the slots of those
+// rows that the caller has already read. If there are several writes, known must be empty.
 func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, known knownSlots) (applied, error) {
 	partitions := map[index.PartitionKey][]wal.Write{}
 	for _, w := range writes {

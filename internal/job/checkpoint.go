@@ -136,7 +136,7 @@ func recordForms(options []Option, home string) (all []jobrecord.Option) {
 
 // homeOf returns the directory to which the paths in a record are relative: the parent of the checkpoint's file or directory.
 func homeOf(path string) string {
-	if path = filepath.Clean(path); strings.HasSuffix(path, ".") { // "." and ".." do not name their parent directory
+	if path = filepath.Clean(path); strings.HasSuffix(path, ".") { // filepath.Dir does not return the parent of "." or ".."
 		if abs, err := filepath.Abs(path); err == nil {
 			path = abs
 		}

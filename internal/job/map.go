@@ -67,7 +67,7 @@ func (o Options) mapRows(ctx context.Context, rows []storage.Row) (became []stor
 	return became, failed, nil
 }
 
-// tryMap fails if the map fails for all of a job's first rows.
+// tryMap returns the rows that the map makes from a job's first rows. It returns an error if the map fails for all of the first rows.
 func (o Options) tryMap(ctx context.Context, rows []storage.Row) ([]storage.Row, error) {
 	became, failed, err := o.mapRows(ctx, rows)
 	if err == nil && len(rows) > 0 && len(failed) == len(rows) {

@@ -214,7 +214,7 @@ func (c sinceCopy) String() string {
 	return string(text)
 }
 
-// success is the event that a state records.
+// success is the only event in a state's journal. It records the last successful copy.
 type success struct {
 	Last time.Time `json:"last"`           // when the last successful copy began, by the service's clock
 	Rows int64     `json:"rows,omitempty"` // rows that all successful copies wrote to a table; a row that was copied twice counts twice

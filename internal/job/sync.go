@@ -152,7 +152,8 @@ func syncError(err error) error {
 	return err
 }
 
-// checkComplete returns an error if the export lacks rows or properties of the range, because the sync would remove them from the destination.
+// checkComplete returns an error if the export may lack rows of the range, or properties of these rows. A sync would remove such rows and properties
+// from the destination.
 func (o PairOptions) checkComplete(m place.Manifest) error {
 	own, from := o.Bounds.Range(), o.From.Path
 	within := own

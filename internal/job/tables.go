@@ -208,7 +208,7 @@ func (t *Tables) record(r *TableResult, p *Part) error {
 type Home struct {
 	Place                    // the place of the exports; zero for an account
 	Account *storage.Account // nil for exports
-	// IsStateTable reports whether tables of this name are state tables of apps.
+	// IsStateTable reports whether an app may store its state in a table of this name.
 	IsStateTable func(name string) bool
 }
 

@@ -140,7 +140,7 @@ func syntaxError(data []byte, err error) error {
 	return problem.Invalidf("", "is not valid JSON").Because(input.Located(data, err))
 }
 
-// annotations returns the types of the fields with annotations, by the fields' names.
+// annotations returns the type of each field that has an annotation. The map's keys are the fields' names.
 func annotations(members []member) (map[string]storage.Type, error) {
 	types := map[string]storage.Type{}
 	var errs []error

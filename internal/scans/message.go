@@ -210,8 +210,8 @@ func deletionID(step ledger.StepID) ledger.StepID {
 	return stepID([]byte("delete the rows read by " + step))
 }
 
-// DeletionOf returns the message for the deletion of the rows that m's step has read. The pages are in the ledger, not
-// in the message.
+// DeletionOf returns the message of a second step, which deletes the rows that m's step has read. The pages of these rows
+// are listed in the ledger, not in the message.
 func (m Message) DeletionOf() Message {
 	return Message{Scan: m.Scan, Delete: &deletion{Of: m.ID}, ID: deletionID(m.ID)}
 }

@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// RunnableScan is a scan with the opened places and the strategy that its steps need.
+// RunnableScan is a scan with all that its steps need, such as the opened places and the strategy.
 type RunnableScan struct {
 	Request Request
 	Source  storage.Source // a table, or an [Export]

@@ -44,7 +44,8 @@ func (s *Sizes) Top(limit int) int {
 	return s.rows.Limit(limit)
 }
 
-// Learn records a page's size, as [storage.Top.Learn] does. If a map makes rows larger, the larger size counts.
+// Learn records a page's size, as [storage.Top.Learn] does. If a map makes rows larger, Learn instead records the
+// estimated size of the rows that the map makes from the page.
 func (s *Sizes) Learn(requested, rows, bytes, answers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

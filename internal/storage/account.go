@@ -112,7 +112,7 @@ func newTransport(connections int) transport {
 	return transport{t}
 }
 
-// newRetries returns the retries that all clients of an endpoint share.
+// newRetries returns the retry policy that all clients of an endpoint share.
 func (a *Account) newRetries(endpoint string, o Options) *retries {
 	r := newRetries(cmp.Or(o.Name, hostOf(endpoint)), o)
 	r.clock, r.endpoint.cosmos = &a.clock, ofCosmos(endpoint)

@@ -41,7 +41,7 @@ const (
 // until the patience is over.
 var rules = [...]struct {
 	tries   int           // maximum number of failed tries while the host answers other requests
-	lasts   time.Duration // a request ends when all its tries have had this outcome for this time; 0 means the whole patience
+	lasts   time.Duration // how long a request is repeated while every try has this outcome; 0 means until the patience is over
 	woken   int           // number of pauses that end early when another request gets a good answer
 	slows   bool          // OnBusy is called
 	failure bool          // the outcome counts for [RequestOptions.MaxErrors]

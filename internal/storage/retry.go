@@ -248,7 +248,7 @@ type pastDeadline struct{ error }
 
 func (l *pastDeadline) Unwrap() []error { return []error{l.error, context.DeadlineExceeded} }
 
-// awayError returns the error of a request whose patience has ended. The caller holds r.mu.
+// awayError returns the error of a request that got no good answer in time. The caller holds r.mu.
 func (r *retries) awayError(began time.Time, cause string) error {
 	return &AwayError{r.connection, cause, r.since, time.Since(began)}
 }

@@ -81,7 +81,7 @@ func (r *retries) tryOnce(req *policy.Request, number int, began time.Time) (*ht
 	resp, err := req.Next()
 	if err == nil {
 		r.clock.observe(resp, t.sent)
-		if caller.Err() != nil { // an answer after the caller's deadline does not count, because a commit must not seem to succeed after its deadline
+		if caller.Err() != nil { // an answer that comes too late for the caller is ignored: a commit must not seem to succeed after its deadline
 			resp, err = nil, caller.Err()
 		}
 	}

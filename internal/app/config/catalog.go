@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// CatalogConnection is the setting with the connection of the catalogs that name no connection. If this setting is empty, these catalogs use the
-// app's own storage.
+// CatalogConnection is the name of a setting. If a catalog's own settings contain no connection, the catalog uses the connection in this setting.
+// If this setting is also empty, the catalog uses the app's own storage.
 const CatalogConnection = "AZURE_STORAGE_CONNECTION_STRING"
 
 // CatalogSettings are the settings of one catalog.

@@ -36,7 +36,7 @@ type resource struct {
 	serve        func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
 }
 
-// oneRecord is the path of one record, by its id. Answers to writes contain this path in the header Location.
+// oneRecord is the pattern of the path of a record. In the answer to a write, the header Location contains the record's path.
 const oneRecord = "records/{id:[0-9a-f]{64}}"
 
 // catalogCalls returns the calls for resources of every catalog. A call waits for its catalog's gate.

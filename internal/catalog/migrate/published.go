@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Names in the log of the published program. The log contains entries, which are carried out in the order of their RowKeys. Its
-// checkpoint contains the RowKey of the last entry that the program has carried out.
+// Names in the log of the published program. The program carries out the log's entries in the order of their RowKeys. The log
+// also has a checkpoint, which contains the RowKey of the last entry that the program has carried out.
 const (
 	publishedPartition = "wal"
 	publishedDateTime  = "datetime"
@@ -86,7 +86,7 @@ func (m *migrator) carryOutEntries(ctx context.Context) error {
 	q := storage.Query{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: m.from, Open: true}}}
 	err = m.Log.All(ctx, q, func(p storage.Page) error {
 		for _, row := range p.Entities() {
-			if _, noted := m.noted[row.Key.Row]; !noted { // if an earlier run died before it moved the mark, the entry may already have a note
+			if _, noted := m.noted[row.Key.Row]; !noted { // if noted is true, an earlier run has made the note, but died before it moved the mark
 				carried := !key.Less(checkpoint.Get(publishedDateTime), row.Key.Row)
 				if err := m.tryFirst(ctx, row, carried); err != nil {
 					return err

@@ -163,7 +163,7 @@ func following(head *Head, w Write, now time.Time) Write {
 	return w
 }
 
-// Clearing is the decision about a deletion's tombstones.
+// Clearing says what to do with the tombstones that a deletion has left.
 type Clearing int
 
 // The decisions.
@@ -195,7 +195,8 @@ type VersionClaim struct {
 	Lineage  *FormerIdentity // as in [Write]
 }
 
-// Superseded returns true for each row that is outdated: another row has a newer write of the same record.
+// Superseded reports for each row whether it is outdated. A row is outdated if another row has a newer write of the same
+// record.
 func Superseded(rows []VersionClaim) []bool {
 	// The map newest contains the newest version of each identity, and the map lines contains the newest version of each lineage.
 	// If a record has moved from one identity to another, the map left contains the record's last version under the old identity.

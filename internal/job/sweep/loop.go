@@ -224,7 +224,8 @@ func (r *run) fail(err error) {
 	}
 }
 
-// isExpected reports whether an error results from stopping the sweep: a request was canceled or not tried again.
+// isExpected reports whether an error occurred only because the sweep is stopping. A sweep that stops cancels requests, and
+// does not repeat failed requests.
 func (r *run) isExpected(err error) bool {
 	return r.stopping && (r.err != nil || r.tasks.Err() != nil) || r.wanted.Err() != nil && storage.Passing(err)
 }

@@ -18,7 +18,7 @@ import (
 // Applied counts what was done with the rows of a plan.
 type Applied struct {
 	Written, Deleted, Failed int64
-	Kept                     int64 // rows not written or deleted, because another program has changed them in the destination or the source since the plan was made
+	Kept                     int64 // rows that Apply left alone, because another program has changed them in the destination or the source since the plan was made
 }
 
 // Apply carries out a plan once. It copies the missing and different rows as they are now in the source, and then deletes the extra rows. It deletes

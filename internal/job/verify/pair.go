@@ -40,9 +40,10 @@ type pair struct {
 	most   func() int64
 }
 
-// Pair returns a source that has the rows of two places. Its pages should be read one after another. The source holds rows for the next query,
-// in memory from the budget. The argument most is the maximum size of these rows, in bytes. Rows for which there is no memory are read again.
-// The argument filter is a condition without "or" for the source's rows, or "" for all rows. [Differences] interprets the rows.
+// Pair returns a source that has the rows of two places. Its pages should be read one after another. After each query, the source keeps in memory
+// the rows that the next query will need. The memory comes from the budget, and the argument most is the maximum size of these rows, in bytes. If
+// there is no memory for the rows, the next query reads them again. The argument filter is a condition without "or" for the source's rows, or ""
+// for all rows. [Differences] interprets the rows.
 func Pair(source, destination storage.Source, depth Depth, filter string, most int64, budget *memory.Budget) storage.Source {
 	p := newPair(source, destination, Options{Depth: depth, Only: filter}, func() int64 { return most })
 	p.budget = budget

@@ -285,7 +285,7 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	p.service.headers(h, c, r.status)
 	for _, pair := range r.header {
 		if strings.HasPrefix(pair[0], metadataPrefix) {
-			h[pair[0]] = []string{pair[1]} // Python's client finds the name only in lower case
+			h[pair[0]] = []string{pair[1]} // unlike h.Set, keeps the name in lower case, as Python's client needs it
 			continue
 		}
 		h.Set(pair[0], pair[1])

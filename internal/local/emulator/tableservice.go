@@ -239,7 +239,8 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 	return op, nil
 }
 
-// preferred answers a creation with the new resource, unless the client prefers an answer without it. location is the resource's URL.
+// preferred answers a request that has created a resource. The answer contains the resource, unless the client's header Prefer asks for an answer
+// without content. prefer is the value of this header. location is the resource's URL.
 func (s tableService) preferred(c *call, prefer, location string, render func(metadata) []byte) response {
 	if prefer == "return-no-content" {
 		r := response{status: http.StatusNoContent}

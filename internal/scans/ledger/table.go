@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// rows is the ledger's table. Errors of its methods name the purpose of the request.
+// rows gives access to the ledger's table. Each error of a method names the purpose of the failed request.
 type rows struct{ table *storage.Table }
 
 func op[P ~string](kind storage.OpKind, partition P, row string, properties ...storage.Property) storage.Op {

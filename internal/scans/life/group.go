@@ -134,8 +134,8 @@ func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.S
 	return is, l.ledger.MoveToEnded(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
 }
 
-// endedBefore reports whether a member ended without success before the group's current attempt. The attempt retries
-// such a member.
+// endedBefore reports whether a member ended without success before the group's current attempt. If so, the group's
+// current attempt retries the member.
 func endedBefore(group *scans.Loaded, m ledger.Scan) bool {
 	return m.State != ledger.Running && m.State != ledger.Succeeded && !m.LeftOut && m.Finished.Before(group.Resumed)
 }

@@ -59,7 +59,7 @@ func (u *Upkeep) drain(ctx context.Context, q *storage.Queue) error {
 			if err == nil && scans.StartOf(body) == "" {
 				_, err = scans.ParseMessage(body)
 			}
-			if problem.FateOf(err) != problem.Done { // a message of a newer version is also deleted
+			if problem.FateOf(err) != problem.Done { // for a message of a newer version, FateOf returns Done
 				zerolog.Ctx(ctx).Error().Str("queue", q.Name()).Str("message", got.ID).Err(err).Msg("a message stays in the poison queue, because this app cannot handle it")
 				continue
 			}

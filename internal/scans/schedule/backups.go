@@ -111,7 +111,7 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	}
 	var times []time.Time
 	var whole []int // backups that are not being deleted; the others can no longer be read
-	proved := -1    // the newest proved backup, if the schedule verifies its backups
+	proved := -1    // index of the newest proved backup; -1 if there is none, or if the schedule verifies no backups
 	for i, b := range all {
 		if b.Deleting == nil {
 			times, whole = append(times, b.Occurrence), append(whole, i)

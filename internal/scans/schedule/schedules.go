@@ -197,8 +197,8 @@ type scheduleRow struct {
 	Since   time.Time `json:"since"`   // when the schedule was first advanced
 	Decided time.Time `json:"decided"` // the newest decided occurrence
 	Last    *Run      `json:"last,omitempty"`
-	// Request is the request for Last's scan. Any instance may use it to make the start request again. Once Last has
-	// succeeded, Request is nil.
+	// Request is the request for the scan of the run Last. Any instance may use it to make the start request again. Once
+	// that scan has succeeded, Request is nil.
 	Request   *scans.Request `json:"request,omitempty"`
 	DecidedAt time.Time      `json:"asked,omitzero"` // when Last was decided
 	Success   *Run           `json:"success,omitempty"`
@@ -308,7 +308,7 @@ func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Ti
 		return true, err
 	}
 	s, changed := sd.setting(row.Name()), ended || proofs
-	if r.Decided.After(now.Add(wrongClock)) { // a wrong clock was set right
+	if r.Decided.After(now.Add(wrongClock)) { // Decided comes from a clock that was wrong then
 		changed, r.Decided = true, now
 	}
 	var d calendar.Decision
@@ -414,8 +414,8 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	return nil
 }
 
-// begin sets the row's last run to an occurrence that starts. The caller saves the row, and then makes the start
-// request.
+// begin sets the row's last run to a new run for the given occurrence. The caller saves the row, and then makes the
+// start request.
 func (r *scheduleRow) begin(s *Schedule, occurrence, now time.Time, by string) {
 	request := s.requestAt(occurrence)
 	r.Last, r.Request, r.DecidedAt, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence)), Occurrence: occurrence, State: ledger.Running}, &request, now, by

@@ -60,7 +60,8 @@ type Status struct {
 	// Rate is how many rows per second were read or retried over the last minute; nil if no step was done for 15
 	// seconds.
 	Rate *float64 `json:"rate,omitempty"`
-	// SecondsLeft is set only if it is probably between half and twice the time that the scan still takes.
+	// SecondsLeft is an estimate of the time that the scan still takes. It is set only if the true time is probably
+	// between half the estimate and twice the estimate.
 	SecondsLeft *float64 `json:"secondsLeft,omitempty"`
 	// The counts of requests include requests of leased steps.
 	Throttled    int64  `json:"throttled"` // requests that the storage throttled

@@ -56,7 +56,7 @@ func (f forks) probability(behind rune) float64 {
 	return (f[kind].forked + weight*supposed[kind]) / (f[kind].all + weight)
 }
 
-// afterPage returns the forks after a page of keys. Each page halves the weight of the earlier pages.
+// afterPage returns f with the forks of one more page of keys. Each page halves the weight of the earlier pages.
 func (f forks) afterPage(keys []string) forks {
 	var page forks
 	page.count(keys, sharedPrefix(keys[0], keys[len(keys)-1]))

@@ -27,8 +27,8 @@ func (s *Sizes) Rows(ctx context.Context, limit int, bytes int64) int {
 	return limit
 }
 
-// Query reads a page of a table, and updates the estimate. The page's memory is counted in ctx's [memory.Part]. If q
-// requests more than one row, the page must fit into the memory for large work.
+// Query reads a page of a table, and updates the estimate. The page's memory is counted in ctx's [memory.Part]. The part
+// does not grow beyond the memory for large work, unless q requests only one row.
 func (s *Sizes) Query(ctx context.Context, t *storage.Table, q storage.Query) (storage.Page, error) {
 	part := memory.PartIn(ctx)
 	if q.Top != 1 {

@@ -191,7 +191,7 @@ func (s *Streams) forget(escaped string) {
 // successful.
 func (s *Streams) write(ctx context.Context, shards []Shard, keys []string, recordAt func(i int) record.Record, ignored func(error) bool) ([]string, error) {
 	ids := make([]string, len(keys))
-	errs := make([]error, len(keys)) // the error of a transaction is at the index of the transaction's first event
+	errs := make([]error, len(keys)) // errs[i] is the error of the transaction whose first event has the index i
 	var g task.Group                 // has no context, so the other transactions continue after a failure
 	g.SetLimit(parallelBatches)
 	for first := 0; first < len(keys); {

@@ -14,7 +14,7 @@ type Request struct {
 	Kind      Kind
 	Table     string
 	Queue     string
-	Partition string // the partition that the request affects, if Confined; "" for a queue
+	Partition string // the only partition that the request affects; "" for a queue, or if Confined is false
 	Confined  bool   // the request affects only one partition or one queue
 	Entities  int    // the number of entities or messages that the request names; a query names none
 	Identity  string // identifies the request; its retries have the same Identity

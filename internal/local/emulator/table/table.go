@@ -146,7 +146,7 @@ type Operation struct {
 	IfMatch    string // an ETag, "*", or "" for no condition
 }
 
-// OperationError is the refusal of one of several operations.
+// OperationError tells which of several operations was refused, and why.
 type OperationError struct {
 	Index int
 	Err   error // a *refusal.Error
