@@ -217,7 +217,8 @@ func whatIsDone(s status.Status) string {
 	return what
 }
 
-// tableName returns a place's name with its connection, because a scan's two places may be in different accounts.
+// tableName returns the name of a scan's source or destination. The name begins with the connection, because the
+// source and the destination may be in different accounts.
 func tableName(t scans.TableRef) string {
 	name := cmp.Or(t.Table, t.Tables)
 	if t.Container != "" {

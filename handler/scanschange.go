@@ -53,7 +53,7 @@ func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	return e, nil
 }
 
-// refused rewrites an error of the engine with explain. It puts the prefix before any other error.
+// refused calls explain, which rewrites an error of the engine. To any other error, refused adds the prefix.
 func (f *appFlags) refused(prefix string, err error) error {
 	if errors.As(err, new(*problem.Error)) || storage.HasCode(err, "TableNotFound") {
 		return f.explain(err)

@@ -23,7 +23,7 @@ func PartitionName(t *storage.Table, partition string) string { return t.Address
 
 // queue holds the requests that wait for a partition.
 type queue struct {
-	turn   chan struct{} // a lock: its holder waits for the partition, and the other requests wait for the lock
+	turn   chan struct{} // a lock: the request that holds the lock waits for the partition, and the other requests wait for the lock
 	length int
 }
 

@@ -192,7 +192,7 @@ func (x *bulkDeletion) deletePages(ctx context.Context, q Lookup) (missed bool, 
 		return false, err
 	}
 	for more := true; more; more = q.Cursor != "" {
-		var gone []index.FirstHash // hashes of first index values, from the tombstones found
+		var gone []index.FirstHash // for each tombstone found, the hash of the record's first index value
 		page, err := x.reader.search(ctx, q, func(row storage.Entity) { gone = append(gone, store.FirstOf(row)) }, false)
 		needs := writingMemory(page.found)
 		if err == nil && !part.Use(needs) {

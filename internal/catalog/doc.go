@@ -85,11 +85,11 @@
 // Tombstones stop older writes that are still under way: writes of a suspended process, and requests that the service carries
 // out after their sender has repeated them. Only the log, and not a clock, can prove that no older write is under way. Once the
 // rows of an entry are written, its writer deletes the entry. If the writer had to repeat a request, it also marks the head as
-// not Sure. Any other process marks the head as not Sure before it applies an entry. Therefore, if the identity has no pending
-// entry and its head is Sure, no older write is under way, and the tombstones are deleted within minutes. Otherwise the
-// tombstones stay for a day. The head always stays for a day. If a record with this identity is inserted again within the day,
-// the insertion is the next write after the deletion. So its version is greater than the deleted record's versions, and its
-// change comes later than the deleted record's changes.
+// not Sure. If another process applies the entry, this process first marks the head as not Sure. Therefore, if the identity has
+// no pending entry and its head is Sure, no older write is under way, and the tombstones are deleted within minutes. Otherwise
+// the tombstones stay for a day. The head always stays for a day. If a record with this identity is inserted again within the
+// day, the insertion is the next write after the deletion. So its version is greater than the deleted record's versions, and
+// its change comes later than the deleted record's changes.
 //
 // A record's ETag is its version. A condition is checked against the head, and the commit fails if the head has changed since
 // the check.

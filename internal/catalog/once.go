@@ -153,7 +153,7 @@ func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard)
 		return first, true, wr.stages.complete(ctx, shard, entry)
 	}
 	var h *store.Head
-	if err == nil { // if the write changed nothing, it stored the id of an older entry, and this entry may be deleted by now
+	if err == nil { // if the write changed nothing, its stored answer names an older entry, which may be deleted by now
 		h, err = wr.ReadHead(ctx, w.First, w.Identity)
 	}
 	if err == nil && h.Live() && h.Version == w.Version {

@@ -238,8 +238,8 @@ func (st *stages) checkRowKey(ctx context.Context, w wal.Write) error {
 	return err
 }
 
-// removal returns the decision to delete the record r of a live head. The argument slots is nil, or a function that returns the slots
-// that were already read.
+// removal returns the decision to delete the record r, whose head h must be live. The argument slots is nil, or a function that
+// returns the slots that were already read.
 func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, slots func() knownSlots) (decision, error) {
 	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, st.afterMove(ctx, h)
 }

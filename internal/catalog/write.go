@@ -113,8 +113,8 @@ func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup,
 	return Written{Unchanged, metaOf(h.Write), r}, wr.stages.complete(ctx, store.ShardOf(h.First), h.Entry)
 }
 
-// If a record has moved to the identity, and the move is the identity's last write, movedTo returns the identity's
-// head, and the write that removed the record from its former identity. Otherwise, the head is nil.
+// movedTo checks whether the identity's last write has moved a record to this identity. If so, h is the identity's
+// head, and from is the write that removed the record from its former identity. Otherwise, h is nil.
 func (wr *Writer) movedTo(ctx context.Context, id index.Identity) (h *store.Head, from wal.Write, err error) {
 	h, err = wr.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil || !h.Live() {

@@ -227,7 +227,8 @@ func (p *Checkpoint) Begin(options []Option, facts Facts) (r Record, err error) 
 	return r, nil
 }
 
-// ResumeOptions returns the options of a command line that resumes from the checkpoint: --resume, and the options that the checkpoint does not choose.
+// ResumeOptions returns the options that a user must give to resume from the checkpoint: --resume, and the options whose values a resumed command does
+// not take from the checkpoint.
 func (p *Checkpoint) ResumeOptions(options []Option) string {
 	text := " --resume " + cmp.Or(p.Resume, p.New)
 	required := p.Record.Required(recordForms(options, ""))

@@ -16,7 +16,8 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// LastSuccess is the value of [Since].Text that makes the window begin where the last successful copy began.
+// LastSuccess is a value of [Since].Text. With this value, the window of changes begins at the start of the last
+// successful copy.
 const LastSuccess = "last"
 
 // A Since limits a copy to changed rows.

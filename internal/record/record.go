@@ -84,8 +84,8 @@ func (r Record) Properties() []storage.Property {
 	return properties
 }
 
-// FromProperties is the inverse of [Record.Properties]. It also reads properties that other programs have written. It skips
-// properties with [OwnPrefix] that do not store a field.
+// FromProperties is the inverse of [Record.Properties]. It also reads properties that other programs have written. If a
+// property's name starts with [OwnPrefix], but the property does not store a field, FromProperties skips the property.
 func FromProperties(properties []storage.Property) Record {
 	r := Record{Fields: make([]Field, 0, len(properties))}
 	for _, p := range properties {

@@ -23,7 +23,7 @@ type Limits struct {
 
 const (
 	slotBehind   = 3 * time.Second // the unused part of a limit expires after this time
-	SlotEarly    = 2 * time.Second // a message may arrive this long before its slot, because the times of a message are whole seconds
+	SlotEarly    = 2 * time.Second // a message may arrive this long before its time slot, because messages have times in whole seconds
 	SlotRequests = 3               // requests that a step makes for its own slot and for the slots of its children
 	slotTries    = 100             // a try to take slots fails if another step takes slots at the same time
 	slotPause    = 20 * time.Millisecond
@@ -63,8 +63,8 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 // arrives.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.Takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
-	// If the limits are not used up, u.Waiting may be too high, because a repeated step takes its children's slots
-	// twice.
+	// A repeated step takes slots for its children a second time, so u.Waiting may be too high. While the limits are
+	// not used up, each call lowers u.Waiting by 1.
 	if least := now.Add(-slotBehind); u.Next.Before(least) {
 		u.Next, u.Waiting = least, max(0, u.Waiting-1)
 	}

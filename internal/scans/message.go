@@ -73,7 +73,7 @@ type start struct {
 	Scan    ledger.ScanID `json:"start"`
 }
 
-// StartOf returns the scan of a start request's message, or "" for a step's message.
+// StartOf returns the scan id that a start request's message contains. For a step's message, it returns "".
 func StartOf(body []byte) ledger.ScanID {
 	var s start
 	d := json.NewDecoder(bytes.NewReader(body))

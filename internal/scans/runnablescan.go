@@ -41,7 +41,7 @@ func (o *RunnableScan) Table() *storage.Table {
 	return t
 }
 
-// Export returns the source if it is an export, and nil otherwise.
+// Export returns the scan's source if the source is an export. Otherwise, it returns nil.
 func (o *RunnableScan) Export() *Export {
 	x, _ := o.Source.(*Export)
 	return x
@@ -151,8 +151,8 @@ func (ss *Scans) loadScan(ctx context.Context, id ledger.ScanID) (*Loaded, error
 	return ss.Loaded.getSince(ctx, id, called, read) // the scan may have been restarted since s was read
 }
 
-// loadAnew reads a scan. The argument earlier is the result of an earlier call, or nil. Only a scan's state
-// changes, so loadAnew takes everything else from that result.
+// loadAnew reads a scan. The argument earlier is the result of an earlier call, or nil. A scan's [RunnableScan] never
+// changes. So if earlier is not nil, loadAnew takes the RunnableScan from earlier.
 func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, earlier *Loaded) (*Loaded, error) {
 	s, err := ss.Ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {

@@ -198,8 +198,8 @@ type copyKeys struct {
 	source string // the name of the table or container
 }
 
-// Split makes one row for each partition, and divides these rows into transactions. All these rows are in one
-// partition, which is named after the source. So a transaction can write a hundred of them.
+// Split makes one new row for each partition key, and divides the new rows into transactions. All new rows are in one
+// partition, which is named after the source. So one transaction can write 100 new rows.
 func (c copyKeys) Split(rows []storage.Row) [][]storage.Row {
 	var keys []storage.Row
 	for _, row := range rows {

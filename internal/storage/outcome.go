@@ -135,7 +135,8 @@ func noSuchHost(err error) bool {
 	return errors.As(err, &dns) && dns.IsNotFound
 }
 
-// unreachable reports whether the error of a host that has never answered suggests that the host's address is wrong.
+// unreachable reports whether an error suggests that the host's address is wrong. It is called only if the host has
+// never given a good answer.
 func unreachable(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError

@@ -448,7 +448,7 @@ func (r *rowReader) readName() []byte {
 	return nil
 }
 
-// scalar is a value that was read. If the value is not a scalar, the field text is nil.
+// scalar is a scalar JSON value that was read. If another value was found, such as an array, the field text is nil.
 type scalar struct {
 	text  []byte
 	ascii bool // a string of ASCII without escapes

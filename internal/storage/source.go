@@ -19,8 +19,8 @@ type Source interface {
 // Hinted is a [Source] that can be divided at known keys, so a scan can begin at many of them concurrently.
 type Hinted interface {
 	Source
-	// Hints calls fn with keys of rows in table order. The argument rows is the number of rows after the previous
-	// call's key, up to and including the row of this call.
+	// Hints calls fn with the keys of some rows, in table order. The argument rows counts the rows after the key of
+	// the previous call, up to and including the row with the key last.
 	Hints(fn func(last key.Key, rows int64))
 }
 

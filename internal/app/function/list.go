@@ -82,7 +82,7 @@ func writeCursored(w http.ResponseWriter, r *http.Request, name string, l *list,
 func writeList(w http.ResponseWriter, r *http.Request, name string, items iter.Seq[[]byte], rest any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
-	out := bufio.NewWriter(w) // Flush returns the errors of writes
+	out := bufio.NewWriter(w) // if a write fails, the call of Flush below returns the error
 	out.WriteString(`{"` + name + `":[`)
 	first := true
 	for text := range items {

@@ -33,9 +33,9 @@ type Identity struct {
 //
 // The RowKey's hash is computed from the normalised values, so all spellings of one identifier have one RowKey. With the normaliser
 // Lower, a record has the same hash in the keys that other programs make. With Exact, F314 and f314 are different identifiers, and
-// their records have different RowKeys. So one partition of another index key can contain both records. Different identities may
-// have the same hash: the hash has only 32 bits, and does not distinguish "|" in a value from "|" between values. [Identity.Hash]
-// distinguishes them.
+// their records have different RowKeys. So if the records have the same value of another index key, the partition of this value
+// contains both records. Different identities may have the same hash: the hash has only 32 bits, and does not distinguish "|" in a
+// value from "|" between values. [Identity.Hash] distinguishes them.
 //
 // Keys cannot contain '/', '\', '#', '?', U+0000–U+001F and U+007F–U+009F. If a value contains one of these characters, the
 // PartitionKey starts with "~" instead of a digit, and the RowKey has "!" instead of ":" before its hash. Different values

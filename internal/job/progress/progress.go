@@ -4,12 +4,12 @@
 // The package shows only figures that are certain. To show the share of rows that is done and the time left, the package needs the number of all
 // rows. [Meter.CountBeside] may count all rows while the work runs.
 //
-// The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four requests per query. So there is
-// no count, and no extra cost, for short work and for work that only reads. If the work writes transactions of 100 rows, the count makes about one
-// request for every seven requests of the work. If the work writes single rows, the count makes about one request for every 500 requests of the
-// work. The count misses rows that a deletion has already removed. So a deletion shows a share only if at most 5 % of all rows are missed. The true
-// share may be greater than the share shown, but not smaller. The time left follows from the rate of the last quarter of the elapsed time. The time
-// left is shown only if this rate and the rate of the last half of the elapsed time differ by a factor of at most 1.5.
+// The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four times as many requests as
+// queries. So there is no count, and no extra cost, for short work and for work that only reads. If the work writes transactions of 100 rows, the
+// count makes about one request for every seven requests of the work. If the work writes single rows, the count makes about one request for every
+// 500 requests of the work. The count misses rows that a deletion has already removed. So a deletion shows a share only if at most 5 % of all rows
+// are missed. The true share may be greater than the share shown, but not smaller. The time left follows from the rate of the last quarter of the
+// elapsed time. The time left is shown only if this rate and the rate of the last half of the elapsed time differ by a factor of at most 1.5.
 package progress
 
 import (
@@ -230,7 +230,7 @@ func (m *Meter) End() {
 // Print writes a message on its own line. The argument kind is a word such as "warning".
 func (m *Meter) Print(kind, text string) {
 	if m.parts != nil {
-		if kind != "changes" { // this kind of message concerns all tables, so no table's meter prints it
+		if kind != "changes" { // a message of this kind concerns all tables, so it is not printed for a single table
 			m.parts.meter.Print(kind, m.table+": "+text)
 		}
 		return

@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// total is the lowest and highest possible number of rows of a phase. Zero means unknown.
+// total contains the lowest and the highest possible number of rows of a phase. If high is 0, the number is unknown.
 type total struct{ low, high int64 }
 
 // isExact reports whether the total is exact enough to show the share that is done.

@@ -8,7 +8,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// plan decides which queries a sweep makes: the first queries, the queries that follow a page, and the queries of idle workers that steal.
+// plan decides which queries a sweep makes: the first queries, the queries that follow a page, and the queries of idle workers that take
+// over parts of other workers' ranges.
 type plan struct {
 	scan    Spec
 	keys    []key.Key // listed keys without a step

@@ -94,7 +94,8 @@ func (b *sweepState) recordPage(s *step, p readPage, did Totals) {
 	if s.Through == nil {
 		listed = b.compare(p.rows, p.inUnits, &did)
 	} else if gone = max(0, s.Left-p.inUnits); len(p.children) == 0 && b.consumes {
-		// An earlier process has handled the missing rows, and died before it recorded them.
+		// An earlier process has processed the rows that the query no longer returns. That process died before it
+		// recorded these rows.
 		did.Rows += gone
 		did.Written += gone
 	}

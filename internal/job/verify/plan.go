@@ -41,7 +41,7 @@ func (f *PlanFile) Close() {
 		return
 	}
 	_ = f.file.Close()
-	_ = os.Remove(f.file.Name()) // not directly after the file's creation, because Windows cannot remove an open file
+	_ = os.Remove(f.file.Name()) // on Windows, NewPlanFile could not remove the name, because the file was open
 }
 
 func (f *PlanFile) append(text []byte) (io.Reader, error) {

@@ -27,7 +27,7 @@ const (
 	maxDigits    = 1 << 10   // digits of a number
 	maxParts     = 1 << 15   // values within a value, at every depth; also the highest index of an array
 	maxValue     = 2 << 20   // bytes of a value
-	maxRows      = 100       // output rows for one row
+	maxRows      = 100       // rows that a program may return for one row
 	perSearch    = 1 << 8    // a search counts as this number of instructions
 	maxSearches  = 1 << 10   // number of searches after which a program is compiled again, because a compiled program keeps all regular expressions
 )
@@ -224,8 +224,9 @@ func variable(name string) *gojq.Query { return call(name) }
 
 func identity() *gojq.Query { return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeIdentity}} }
 
-// budget counts the work for a row, and ends a program's run at a limit. It is the run's context: gojq calls Done before each
-// instruction. One run handles many rows, because gojq creates new stacks for each run.
+// budget counts the work for a row, and ends a program's run at a limit. The budget is also the context of the run: before
+// each instruction, gojq calls the method Done, which counts the instruction. gojq creates new stacks for each run, so one
+// run handles many rows.
 type budget struct {
 	context.Context
 	code     *gojq.Code

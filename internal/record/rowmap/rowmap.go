@@ -185,8 +185,8 @@ func (m *Map) rename(e storage.Entity) (storage.Entity, error) {
 // ErrMoved means that a map changes a row's key, although rows must stay in key order.
 var ErrMoved = errors.New("the map changes the key of the row")
 
-// Kept is a source whose rows are the mapped rows of another source. If the map changes a key, [Kept.Read] fails with
-// [ErrMoved].
+// Kept is a source that maps the rows of another source, and keeps their keys. If the map changes a key, [Kept.Read]
+// fails with [ErrMoved].
 type Kept struct {
 	storage.Source
 	Map *Map

@@ -97,7 +97,7 @@ func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 					h.Requests, _ = strconv.ParseInt(requests, 10, 64)
 					b.Steps = append(b.Steps, h)
 				}
-				_ = json.Unmarshal([]byte(e.Get("Waiting")), &b.Waiting) // the list is only shown, so an unreadable one is ignored
+				_ = json.Unmarshal([]byte(e.Get("Waiting")), &b.Waiting) // the list is only shown, so a list that cannot be decoded is ignored
 			}
 			heartbeats = append(heartbeats, b)
 		}

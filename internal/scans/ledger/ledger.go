@@ -63,8 +63,9 @@
 // summary into the list of all scans, unless this list already has a later attempt of the scan. A canceled or failed
 // scan may still have running steps, so the summary gets the scan's final sums only after 15 minutes. Until then, a
 // program that lists the scan reads the sums from the scan's own rows. A day after a scan's end, its done rows are
-// folded into one row. When a scan's retention is over, its own row is removed first, unless it has changed. So a retry
-// never finds a half-removed scan. The scan's row in the list is removed last.
+// folded into one row. When a scan's retention is over, the scan's own row is removed first, but only if this row has
+// not changed since it was read. So a retry never finds a half-removed scan. The scan's row in the list is removed
+// last.
 //
 // # Limits
 //

@@ -42,7 +42,7 @@ type Backup struct {
 	Proof *Proof `json:"proof,omitempty"`
 	// Deleting is the progress of the deletion, or nil if the backup is kept.
 	Deleting *place.Removal `json:"deleting,omitempty"`
-	Error    string         `json:"error,omitempty"` // why it cannot be deleted
+	Error    string         `json:"error,omitempty"` // why the backup cannot be deleted
 
 	row ledger.Record
 }

@@ -15,7 +15,7 @@ const (
 	hintCaution  = 6.0  // in a piece between hints, a cut requires more pages by this factor: more read pages, and more expected pages
 	longStreak   = 2    // a partition is long if it fills this number of pages
 	maxPages     = 20_000
-	leastBelief  = 0.1 // the minimum number of pages expected in a piece that is not at its end
+	leastBelief  = 0.1 // the minimum for an estimate of the unread pages in a piece
 	unknownPages = 300 // the number of pages that is assumed before the first page is read
 )
 

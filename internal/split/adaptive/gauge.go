@@ -21,13 +21,13 @@ type gauge struct {
 type stretch struct {
 	depth    int
 	pages    float64
-	from, to float64 // the stretch's interval in its level
+	from, to float64 // the interval of the stretch on the level's scale from 0 to 1
 }
 
 const (
 	tooSmall = 1e-14 // float64 cannot distinguish a smaller share of a level from 0
-	narrow   = 1e-4  // minimum share of a position for each character
-	rare     = 0.1   // all other characters together have this share of a position at which the last key read has a separator
+	narrow   = 1e-4  // the minimum width of a character's interval, on a scale from 0 to 1
+	rare     = 0.1   // if the last key read has a separator at a position, all other characters together have this part of the scale
 )
 
 func newGauge(a alphabet, here string, end *string) *gauge {
@@ -47,7 +47,7 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 // known siblings lowers the probability in all levels without known siblings.
 func (g *gauge) survey(t trail, f forks) {
 	const (
-		smoothing = 0.5  // weight of the last sibling, which is still being read
+		smoothing = 0.5  // in a level, the weight of the keys that have the last key's character; their number is partly an estimate
 		certainty = 30   // if keys fork in a level, the assumed number of siblings in this level
 		once      = 0.15 // after each cut in a level without known siblings, the probability of siblings is multiplied by this
 	)
@@ -97,9 +97,9 @@ func (g *gauge) scale(depth int) scale {
 	return g.ruler.inner
 }
 
-// interval returns the part of the scale from 0 to 1 that belongs to a character at a position. path is true if the last key read has the
-// same characters before this position. If path is true and the last key read has a separator at this position, nearly the whole scale
-// belongs to the separator, because other characters seldom occur at the position of a separator.
+// interval returns the part of the scale from 0 to 1 that belongs to the character char at the position depth of a key. If the argument
+// path is true, the key and the last key read have the same characters before this position. If path is true and the last key read has a
+// separator at this position, nearly the whole scale belongs to the separator, because other characters seldom occur there.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !isSeparator(g.here[depth]) {

@@ -12,7 +12,7 @@ type Piece struct {
 	// End is the first key that belongs to another piece, or nil. Only [Workers.Steal] changes it.
 	End *key.Key `json:"end,omitempty"`
 
-	from     key.Key // the first key of a piece that was cut from another
+	from     key.Key // the first key of this piece, if this piece was cut from another piece
 	victim   *Piece  // the piece from which this piece was cut; nil after this piece's first page
 	part     float64 // 1 divided by the number of pieces cut from the victim at the same time
 	within   bool    // the piece begins in the partition that its victim was reading

@@ -57,8 +57,8 @@ func (t trail) levelAt(depth int) level {
 
 func (t trail) isMeasured(depth int) bool { return t.levelAt(depth).pages > grain }
 
-// inherit returns the trail of a piece that starts at a key. The new trail contains Tries, and the densities of the levels that the start key shares
-// with the last key read.
+// inherit returns the trail of a new piece that starts at the key start. The new trail has the Tries of t. If start and the last key read
+// share n characters, the new trail also has the levels of t up to depth n, with less weight.
 func (t trail) inherit(start string) trail {
 	fork := commonPrefix([]rune(start), []rune(*t.Here))
 	piece := trail{Tries: t.Tries}

@@ -153,9 +153,8 @@ func claimOf(known bool, row storage.Entity) Claim {
 	return Claim{known, made, row.Get(answerColumn), row}
 }
 
-// TakeOver lets a repetition take over a known claim that has no answer yet. If the first try then calls
-// [Claims.Unchanged], the result is false. TakeOver returns the claim's new state, which may contain the answer of
-// another try.
+// TakeOver lets a repetition take over a known claim that has no answer yet. From then on, [Claims.Unchanged] returns
+// false to the first try. TakeOver returns the claim's new state, which may contain the answer of another try.
 func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 	for range maxRaces {
 		if of.Answer != "" || of.row.Get(madeColumn) != "" { // the first try has ended, or another repetition has taken the claim over

@@ -22,8 +22,8 @@ func (s *Streams) After(ctx context.Context, stream, after string, top int, take
 	return next, tooFar(err)
 }
 
-// The method after does the work of [Streams.After], but top may have any value. It stops if take fails. An additional
-// result contains all rows that were read.
+// The method after does the work of [Streams.After], but the argument top may have any value, and the second result
+// contains all rows that the call has read. If take fails, the call ends.
 func (s *Streams) after(ctx context.Context, stream, after string, top int, take func(Event) error) (Next, []arrival, error) {
 	escaped, err := escapeName(stream)
 	if err == nil && after == Now {

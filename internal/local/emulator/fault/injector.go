@@ -78,8 +78,8 @@ func (in *Injector) Counts() map[string]int {
 	return maps.Clone(in.fired)
 }
 
-// Plan decides the faults of a request. It counts failures and latency immediately. The caller counts all other faults
-// with [Injector.Fired] when they take effect.
+// Plan decides which faults a request gets. Plan counts failures and latencies itself. When another kind of fault
+// takes effect, the caller calls [Injector.Fired], which counts the fault.
 func (in *Injector) Plan(now time.Time, req Request) Plan {
 	plan := Plan{Copies: 1}
 	if len(in.rules) == 0 {
