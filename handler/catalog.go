@@ -142,7 +142,7 @@ func exists(cat *catalog.Catalog, ctx context.Context) error {
 // conditionFlag is the flag --if-match of commands that change a record.
 type conditionFlag struct{ ifMatch string }
 
-// option returns the flag's row of a command's table of options. The row's description ends with suffix.
+// option returns the flag's entry for a command's list of options. The entry's description ends with suffix.
 func (f *conditionFlag) option(suffix string) option {
 	return option{"if-match", perRun, &f.ifMatch, nil, "change the record only if it has this ETag (* means any ETag)" + suffix}
 }

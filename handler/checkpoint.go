@@ -21,7 +21,7 @@ func (f *checkpointFlags) options() []option {
 	}
 }
 
-// resumable returns the flags. Only resumable commands have this method.
+// resumable returns the flags. Only the commands that can be resumed have this method.
 func (f *checkpointFlags) resumable() checkpointFlags { return *f }
 
 // run restores the options from the checkpoint, if there is one, and runs the command. Then it closes the checkpoint, so that another process can

@@ -76,7 +76,7 @@ type exportResult struct {
 	Files    int    `json:"files"`
 	Bytes    int64  `json:"bytes,omitempty"`    // the size of an export
 	To       string `json:"to"`                 // the place of the rows
-	Unproven bool   `json:"unproven,omitempty"` // the rows are in a file or a pipe, where missing rows go unnoticed
+	Unproven bool   `json:"unproven,omitempty"` // the rows are in a file or a pipe, so nobody notices if rows are missing
 	figures
 }
 

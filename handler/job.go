@@ -134,7 +134,7 @@ type jobResult struct {
 func (j *jobFlags) summary(r *call, t job.Result, verb string) error {
 	sum := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, figuresOf(t), t.Doubts, false, t.Lines}
 	sum.Rows += t.Lines.Repeated
-	sum.More = r.uncounted() && (verb == deleted || verb == enqueued) // other commands repeat the uncounted work after a resume, and count the repetition
+	sum.More = r.uncounted() && (verb == deleted || verb == enqueued) // after a resume, any other command does the uncounted work again, and counts it then
 	if sum.More && verb == deleted {
 		verb += " at least"
 	}

@@ -40,7 +40,7 @@ var replaced = map[string]string{
 	"insert --file": "tablesweep catalog import FILE",
 }
 
-// meantCommand returns a question that suggests the command that a word may mean, or "".
+// meantCommand returns a question that suggests a command for an unknown word. If no command is similar to the word, it returns "".
 func meantCommand(c *cobra.Command, word string) string {
 	if other := otherNames[word]; other != "" && !c.HasParent() {
 		return "; did you mean " + c.CommandPath() + " " + other + "?"

@@ -222,9 +222,9 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 }
 
 // Existing reads the given rows, which are in one partition and in table order, and leaves out rows that do not exist.
-// Each query begins at the first given row after the page of the previous query. If q selects properties, for example
-// only the keys, each query reads a full page. If q reads all properties, each query after the first reads a single
-// row, because a full page could contain many other rows.
+// The first query begins at the first given row. If given rows lie after the page of a query, the next query begins at
+// the first of these rows. If q selects properties, for example only the keys, each query reads a full page. If q reads
+// all properties, each query after the first reads a single row, because a full page could contain many other rows.
 func Existing(rows []storage.Row, q storage.Query, query func(storage.Query) (storage.Page, error)) (map[key.Key]storage.Row, error) {
 	found := map[key.Key]storage.Row{}
 	for last := rows[len(rows)-1].Key; len(rows) > 0; {

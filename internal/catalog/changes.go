@@ -96,9 +96,10 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 // later. It finds each change once.
 //
 // Successive calls list changes in the order in which the service has written them. If two writes of one record were
-// concurrent, their changes may be listed in the wrong order. The change with the greater ETag belongs to the later write. A
-// call makes 16 requests, one for each shard. Once every two minutes, a call makes 32 requests. While a write has been
-// pending for some minutes, every call makes 32 requests, and the service searches all changes since that write.
+// concurrent, their changes may be listed in the wrong order. The change with the greater ETag belongs to the later write.
+// A call makes 16 requests, one for each shard. Once every two minutes, a call makes 32 requests. If a write is pending for
+// some minutes, every call makes 32 requests until the write is finished, and the service searches all changes since that
+// write.
 func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take func(Change)) (logtail.Next, error) {
 	if _, err := rd.guard.Now(ctx); err != nil {
 		return logtail.Next{}, err

@@ -166,7 +166,7 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 }
 
 // heads returns the page's live heads that may match the query, and the size of their memory. It releases the memory of
-// the page's other rows.
+// the rows whose heads it does not return.
 func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, bytes int64, err error) {
 	for _, row := range page.Rows {
 		h, err := store.HeadOf(row.Entity())

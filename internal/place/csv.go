@@ -28,7 +28,7 @@ import (
 // gets the type that the first row has for this column. If the first row has none, the text becomes a String.
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a first line such as "sep=;" takes precedence
-	Types     map[string]storage.Type // the type for texts without a type, by column
+	Types     map[string]storage.Type // for each column, the type of texts without a type
 	Keyless   bool                    // the rows, such as a catalog's records, have no PartitionKey and RowKey; the columns may have any names
 	// Mixed, if set, is called for a column that has several types and also has texts without a type.
 	Mixed func(text string)
@@ -182,7 +182,7 @@ func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error),
 	}, nil
 }
 
-// next reads a row. If the line is not a row, the record has the reason.
+// next reads a record and converts it to a row. If the record is not a row, the field rec.wrong contains the reason.
 func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 	for {
 		rec, err = r.readRecord()

@@ -89,7 +89,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Each of the constructors below returns an error of its kind about a field of the request. field may be empty.
+// Each constructor below returns an error of the kind in its name. The argument field names the field of the request
+// that caused the error, or is "".
 
 // Invalidf: see [Invalid].
 func Invalidf(field, format string, args ...any) *Error { return newf(Invalid, field, format, args...) }

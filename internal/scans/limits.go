@@ -25,7 +25,7 @@ const (
 	slotBehind   = 3 * time.Second // the unused part of a limit expires after this time
 	SlotEarly    = 2 * time.Second // a message may arrive this long before its time slot, because messages have times in whole seconds
 	SlotRequests = 3               // requests that a step makes for its own slot and for the slots of its children
-	slotTries    = 100             // a try to take slots fails if another step takes slots at the same time
+	slotTries    = 100             // number of tries to take slots; a try fails if another step takes slots at the same time
 	slotPause    = 20 * time.Millisecond
 	stepShare    = 4 // a page has as many rows as the limit allows in 1/stepShare seconds
 	leastRows    = 10

@@ -86,8 +86,8 @@ func (c Connection) String() string {
 func (c Connection) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
 // Same reports whether both connections have the same table endpoint or the same blob endpoint, and so the same
-// account. The scheme does not matter. If an emulator's connection string has no queue endpoint, addEndpoints adds
-// a real account's queue endpoint. So Same does not compare queue endpoints.
+// account. The scheme does not matter. Same does not compare queue endpoints, because addEndpoints gives a real
+// account's queue endpoint to an emulator whose connection string has no queue endpoint.
 func (c Connection) Same(other Connection) bool {
 	return locationOf(c.tableURL) == locationOf(other.tableURL) || c.blobURL != "" && locationOf(c.blobURL) == locationOf(other.blobURL)
 }
@@ -238,7 +238,7 @@ func parseFields(s string) (map[string]string, error) {
 // nearest returns the known name that differs from the given name in the fewest letters.
 func nearest(name string) string {
 	distance := func(known string) int {
-		row := make([]int, len(known)+1) // edit distances between the compared letters of name and each prefix of known
+		row := make([]int, len(known)+1) // row[i] is the edit distance between known[:i] and the part of name that the loop below has compared
 		for i := range row {
 			row[i] = i
 		}

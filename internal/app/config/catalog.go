@@ -154,7 +154,7 @@ func (s catalogText) catalog(name, standard string) (CatalogSettings, error) {
 }
 
 // loadCatalogs reads the settings and connections of all catalogs. The function connect returns the connection in a setting. If the connection is
-// invalid, this function records an error and returns the zero value.
+// invalid, connect records an error and returns the zero value.
 func (c *Config) loadCatalogs(settings storage.Settings, connect func(string) storage.Connection) error {
 	var err error
 	c.Catalogs, err = LoadCatalogs(settings)

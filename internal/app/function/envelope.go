@@ -126,8 +126,8 @@ func (f Function) handle(ctx context.Context, r *http.Request) (report string, e
 
 // notProxiedHandler handles the host's calls of an HTTP function.
 //
-// A host that does not proxy requests puts each one into an envelope. The caller gets a 502. The reason is in this
-// answer and in the function's log.
+// A host that does not proxy requests puts each request into an envelope. The caller gets an answer with status 502.
+// The reason is in this answer and in the function's log.
 func notProxiedHandler(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // reads the whole envelope first; otherwise the host would replace the answer by an empty 500
 	err := errNotProxied()

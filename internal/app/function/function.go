@@ -63,7 +63,7 @@ type Function struct {
 
 // App contains the data and services that the functions use.
 type App struct {
-	Memory   *memory.Budget // the budget of calls; nil for no limit
+	Memory   *memory.Budget // the memory that all calls together may use; nil for no limit
 	Engine   engine.Engine  // the zero value until the storage is ready
 	Log      *logtail.Streams
 	Catalogs Catalogs

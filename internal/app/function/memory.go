@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// memoryNeed is the memory that a call needs. A call reserves it once, before it reads its body or any row.
+// memoryNeed is the memory that a call needs. A call reserves this memory once, before it reads its body or any row.
 type memoryNeed int
 
 const (

@@ -11,7 +11,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// checkRows checks the index rows of suspect identities. It leaves out rows that were already checked with a head.
+// checkRows checks the index rows of suspect identities. It leaves out a row if the row was already checked together
+// with its head.
 func (k *checker) checkRows(ctx context.Context, suspect func(identity index.IdentityHash) bool) error {
 	return store.Each(ctx, k.Index, storage.Query{}, func(ctx context.Context, row storage.Entity) error {
 		s := k.SlotOf(row)

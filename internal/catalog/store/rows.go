@@ -46,7 +46,8 @@ const (
 	ParkedColumn   = record.OwnPrefix + "parked"
 )
 
-// SlotColumns are the columns that a [Slot] needs. If another program wrote the row, its slot needs all columns.
+// SlotColumns are the columns that a [Slot] needs. But for a row that another program wrote, [Store.SlotOf] needs all
+// columns, because it computes the identity from the record.
 var SlotColumns = []string{identityColumn, VersionColumn, GoneColumn}
 
 // EntryColumns are the columns that an [Entry] without its record needs.

@@ -110,9 +110,9 @@ func (s *Store) ReadHead(ctx context.Context, first index.FirstHash, identity in
 	return HeadOf(row)
 }
 
-// Recorded returns the row of a committed entry. The entry may be pending, or may be one of the changes. Recorded reads the
-// changes last, so it also finds an entry that moves to the changes between the two reads. It does not find withdrawals that
-// were applied, or old changes that were deleted.
+// Recorded returns the row of a committed entry. It searches the pending entries, and then the changes. So it also finds an
+// entry that becomes a change during the search. It does not find withdrawals that were applied. It also does not find an
+// entry whose changes were so old that they were deleted.
 func (s *Store) Recorded(ctx context.Context, shard Shard, id wal.EntryID) (row storage.Entity, found bool, err error) {
 	for _, prefix := range []string{EntryPrefix, ChangePrefix} {
 		if row, found, err = s.Log.Get(ctx, shard.EntryKey(prefix, id)); found || err != nil {

@@ -31,7 +31,7 @@ func RowsOf(s sweep.Spec, free *memory.Budget) func(context.Context) (int64, err
 	}
 }
 
-// counting is a count of a phase's rows while the phase is running.
+// counting is the state of a count. The count determines the number of rows of a phase, while the phase is running.
 type counting struct {
 	ctx     context.Context
 	count   func(context.Context) (int64, error) // returns how many rows the source has now

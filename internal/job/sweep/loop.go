@@ -303,8 +303,8 @@ func (r *run) start(do func() error, ended func(took time.Duration, err error)) 
 	}
 }
 
-// countedOptions returns the options of a task's requests, with a counter that reports throttling to the loop. If the loop cannot keep up, it
-// misses some reports, but the reports that it gets are enough.
+// countedOptions returns the options of a task's requests, with a counter that reports throttling to the loop. If the loop cannot keep up, some
+// reports are dropped. The loop does not need these reports.
 func (r *run) countedOptions(s *side, t throttle) storage.RequestOptions {
 	o := r.requests
 	o.Rows = r.reads
@@ -358,7 +358,7 @@ func (r *run) unitEnded(s *step, u []storage.Row, result action.Result, sent *st
 	r.state.finishUnit(s, u, did)
 }
 
-// report passes failed rows to Options.Failed, whose error stops the sweep.
+// report passes failed rows to the function Options.Failed. If this function returns an error, the sweep stops.
 func (r *run) report(failed []action.Failure) error {
 	if r.options.Failed == nil || len(failed) == 0 {
 		return nil

@@ -33,7 +33,8 @@ func (o Options) Others() *storage.Limit {
 
 func (s *Share) sweepCount() int { return int(max(1, s.sweeps.Load())) }
 
-// pool limits how many concurrent requests all sweeps together make to the source, or to the target.
+// pool limits the concurrent requests of all sweeps together. The requests to the source have one pool, and the requests to the target have another
+// pool.
 type pool struct {
 	share *Share
 	most  int64

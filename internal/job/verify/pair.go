@@ -191,7 +191,7 @@ func (p *pair) hold(at *position) *key.Token {
 	at.part = part
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if part != nil { // if no query reads the rows, their memory is freed later
+	if part != nil { // after heldTime, frees the memory of rows that no query has read
 		time.AfterFunc(heldTime, func() { p.expire(token, at) })
 	}
 	p.forget(token) // if the page was read twice, rows are already held for this token
@@ -214,8 +214,7 @@ func (p *pair) heldBytes() int64 {
 	return p.bytes
 }
 
-// expire drops the given position and its rows, which are held for a token. If another position is now held for the
-// token, expire does nothing.
+// expire drops a position and its rows, if the token still has this position. If the token has another position now, expire does nothing.
 func (p *pair) expire(token key.Token, at *position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -130,8 +130,8 @@ func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
 	})
 }
 
-// add adds the differing rows of a page, with the ETags of the destination's rows. The argument stay is the number of destination rows whose source
-// rows do not match the filter. The sync leaves these rows in the destination.
+// add adds the differing rows of a page to the plan. Each of these rows has the ETag of the destination's row with the same key, if there is one. The
+// argument stay is the number of destination rows whose source rows do not match the filter. The sync leaves these rows in the destination.
 func (p *Plan) add(missing, different, extra []storage.Row, stay int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -164,7 +164,8 @@ func (e *Emulator) deleting(plan fault.Plan) {
 	}
 }
 
-// FaultCounts returns how often each fault took effect since the spec was set, by the fault's name, such as "busy".
+// FaultCounts returns the number of times that each fault took effect since the spec was set. The keys of the map are the names of the faults, such
+// as "busy".
 func (e *Emulator) FaultCounts() map[string]int { return e.injector.Load().Counts() }
 
 // buffer returns an empty buffer for a request's or an answer's body.

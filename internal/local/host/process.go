@@ -64,7 +64,7 @@ func isFile(path string) bool {
 type process struct {
 	cmd     *exec.Cmd
 	address string        // HOST:PORT
-	id      string        // proves that this process uses the port; "" if the process cannot prove this
+	id      string        // is in the process's answers, and shows that no other program has the port; "" if the answers have no id
 	secret  string        // proves that the host sent the request
 	done    chan struct{} // closed when the process has ended
 	code    int           // exit code, valid after done; -1 if a signal ended it

@@ -37,7 +37,7 @@ func Labelled(text string) bool { return labelled.MatchString(text) }
 // In reports whether a text contains something that looks like a secret.
 func In(text string) bool { return labelled.MatchString(text) || padded.MatchString(text) }
 
-// InName is [In] for a name, in which 44 characters of base64 also count as a secret.
+// InName is like [In], but for a name. In a name, 44 characters of base64 also count as a secret.
 func InName(name string) bool { return In(name) || base64.MatchString(name) }
 
 // Name returns a name in quotes for a message. If the name looks like a secret, Name returns an ellipsis and a remark

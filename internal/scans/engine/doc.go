@@ -23,8 +23,8 @@
 // step for 5 seconds writes a heartbeat every 5 seconds. The heartbeat is a row that names all steps of the process.
 //
 // Maintain observes the scans twice, 10 seconds apart. Each time, it reads the pending steps, peeks into the queues,
-// and reads the heartbeats. A step is lost if neither observation saw its message, and no heartbeat written between the
-// observations names the step.
+// and reads the heartbeats. A step is lost if neither observation saw the step's message, and if no process named the
+// step in a heartbeat between the two observations.
 //
 //   - After an outage, no process counts as dead until every living process has had time to write a heartbeat. A failed heartbeat is tried again after
 //     one second, without the SDK's growing pauses.

@@ -105,7 +105,8 @@ func (l ScanData) firstFailed(ctx context.Context, id ScanID) (string, error) {
 // MaxFile is the maximum number of bytes in [Done.File]. The file is stored in one row, and a row has at most 1 MiB.
 const MaxFile = 14 * dataPiece
 
-// Files calls fn with [Done.File] of each done step that has one. The list is complete once no step is pending.
+// Files calls fn with the [Done.File] of each done step that has one. If no step is pending, these are all files of the
+// scan.
 func (l ScanData) Files(ctx context.Context, id ScanID, fn func(file []byte) error) error {
 	for p, err := range l.pages(ctx, "read files of scan "+string(id), storage.Query{Range: id.rows(filePrefix)}) {
 		if err != nil {

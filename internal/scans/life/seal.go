@@ -164,7 +164,7 @@ func incomplete(err error) string {
 	return scans.Shortened("the export cannot be completed: " + err.Error() + "; " + advice)
 }
 
-// errFilesLost means that somebody has deleted ledger rows in which commits recorded data files.
+// errFilesLost means that somebody has deleted rows of the ledger that list data files of the export.
 var errFilesLost = errors.New("the state table lacks rows that list data files of the export")
 
 // exportedFiles returns the files that commits have recorded, in table order. It fails if the argument rows is not the

@@ -136,7 +136,7 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 		}
 		pages = append(pages, e)
 	}
-	written := 0 // number of retried rows that are still to be subtracted from later pages
+	written := 0 // number of retried rows that the next pages must still subtract
 	for i, p := range pages {
 		left := p.Failed - written
 		pages[i].Failed, written = max(0, left), max(0, -left)

@@ -47,7 +47,7 @@ type heldStep struct {
 	deliveries int                // the running ones
 	until      time.Time          // by this time, the host has delivered the failed step again
 	waits      time.Time          // when a wait for memory began; zero without a wait
-	mayEnd     bool               // a step without children has ended, but the scan's end is not checked yet
+	mayEnd     bool               // a step was committed without children, so the scan may have ended; this is not checked yet
 	counters   []*storage.Counter // of the running deliveries
 }
 

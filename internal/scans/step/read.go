@@ -331,9 +331,9 @@ func (s *readResult) note() []byte {
 	return nil
 }
 
-// countFailed adds the failed rows to the numbers in s.ends, page by page. The argument again is
-// true if an earlier step has read the rows. In that case, the earlier step's note contains the
-// pages.
+// countFailed adds the number of failed rows on each page to the page's entry in s.ends. If the
+// argument again is true, an earlier step has read the rows, and its note contains the pages. In
+// that case, countFailed makes a single entry for all failed rows.
 func (s *readResult) countFailed(failed []action.Failure, again bool) {
 	if len(failed) == 0 {
 		return

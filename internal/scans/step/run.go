@@ -320,7 +320,7 @@ func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan led
 	return wait
 }
 
-// waits lists the failing connections in a heartbeat, in order of their names.
+// waits adds the failing connections to b.Waiting, sorted by name.
 func (s *Steps) waits(b *ledger.Heartbeat) {
 	accounts := map[string]*storage.Account{storage.HostConnection: s.scans.Options.Own}
 	maps.Copy(accounts, s.scans.Options.Accounts)

@@ -22,7 +22,7 @@ type stepWork interface {
 	parallel() bool
 	// add adds the rows of a page that was read at readAt. It returns the rows that the step holds until its end.
 	add(ctx context.Context, of scan.Step, readAt time.Time, rows []storage.Row) (held []storage.Row, err error)
-	// uses returns how much memory the step uses besides the held rows.
+	// uses returns the memory of the step in bytes, without the memory of the held rows.
 	uses() int64
 	// room returns how many more bytes of pages the step can hold after it has read the given number of bytes. A result
 	// below 0 means that the step can hold no more pages.

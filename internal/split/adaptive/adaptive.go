@@ -98,7 +98,7 @@ func (st strand) pieceCount(g *gauge) int {
 	return int(min(scan.MaxChildren, 1+st.Credit, 1+g.total/(perPiece*st.caution())))
 }
 
-// caution returns the factor for the price of a cut: hintCaution in a piece between hints, and 1 in any other piece.
+// caution returns the factor that makes cuts rarer: hintCaution in a piece between hints, and 1 in any other piece.
 func (st strand) caution() float64 {
 	if st.Hinted {
 		return hintCaution

@@ -50,7 +50,7 @@ func (f *forks) UnmarshalJSON(b []byte) error {
 }
 
 func (f forks) probability(behind rune) float64 {
-	const weight = 4 // the weight of the assumed probabilities
+	const weight = 4 // an assumed probability counts as much as this number of counted positions
 	supposed := [kinds]float64{0.8, 0.5, 0.1}
 	kind := kindOf(behind)
 	return (f[kind].forked + weight*supposed[kind]) / (f[kind].all + weight)

@@ -8,8 +8,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// slack returns by how many pages a piece may exceed the number of pages in its hint. When that number of pages has been read, [Ahead] reports the
-// result of slack as the number of unread pages.
+// slack returns the number of pages that a piece may have in addition to the pages in its hint. [Ahead] never reports fewer unread pages than this
+// number.
 func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 
 // hasOutgrownHint reports whether the piece's pages exceed the number of pages in its hint by more than the result of slack. If they do, the number

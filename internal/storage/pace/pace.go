@@ -49,8 +49,8 @@ const (
 	deviations     = 3           // if refusals exceed the expected number by at most this number of standard deviations, the excess counts as chance
 	crowded        = 0.3         // if more than this share of the requests is refused, the limit falls without a trial
 	fallen         = 0.4         // the old load was too high if the trial reduces the share of refusals by at least this fraction
-	spared         = 0.75        // the old load was also too high if half the load gets more than this fraction of the earlier answers per second
-	enoughRefusals = 10          // a trial is so long that it has about this number of refusals if their share stays the same
+	spared         = 0.75        // the old load was also too high if half the load gets more answers per second than spared times the earlier rate
+	enoughRefusals = 10          // if the share of refusals does not change, about this number of a trial's requests are refused
 	high           = 0.05        // if the share of refusals is greater, it becomes the floor (see the package comment) only after a second trial
 )
 

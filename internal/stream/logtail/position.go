@@ -17,11 +17,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// These constants determine the rows that a call reads again. Without the second reading, a follower would miss
-// rows that became visible after rows with later Timestamps. The cost is small even if there are many events per
-// second.
+// These constants determine the rows that a call reads again. If calls read no rows again, a follower would miss rows
+// that become visible after rows with later Timestamps. The cost is small even if there are many events per second.
 const (
-	againRows = 200                    // number of newest rows to read again
+	againRows = 200                    // how many of the newest rows are read again
 	againMost = 30 * time.Second       // maximum age of these rows
 	settling  = 200 * time.Millisecond // rows younger than this are always read again
 )
@@ -235,12 +234,12 @@ func (p position) markReceived(rows []arrival) {
 	}
 }
 
-// advance returns the follower's next position. The argument rows is sorted newest first. A row's field given is true if the
-// follower has received the row. The argument must contain every row that was written before readUntil, except rows that the
-// follower has received. If a row becomes visible late, the follower receives the row's whole group again. Late rows are nearly
-// always among the newest rows, so groups of newer rows are smaller. Further rows may appear between the rows after readUntil,
-// because the shards were read at different moments. Therefore the position has a separate group for each tick after readUntil.
-// limit is the newest bound that the position may have, or "" if any bound is possible.
+// advance returns the follower's next position. The argument rows is sorted newest first. It contains every row that was
+// written before readUntil, but may lack rows that the follower has received. A row's field given is true if the follower has
+// received the row. If a row becomes visible late, the follower receives the row's whole group again. Late rows are nearly
+// always among the newest rows, so groups of newer rows are smaller. Further rows may appear between the rows after
+// readUntil, because the shards were read at different moments. Therefore the position has a separate group for each tick
+// after readUntil. limit is the newest bound that the position may have, or "" if any bound is possible.
 func (p position) advance(rows []arrival, readUntil ticks, limit string) position {
 	next := position{readUntil: readUntil, floor: ticksOf(readUntil.time().Add(-againMost))}
 	if len(rows) > againRows {
@@ -271,7 +270,7 @@ func (p position) advance(rows []arrival, readUntil ticks, limit string) positio
 // group divides the rows into groups. The rows must be sorted newest first. If maxGroups groups are too few, the oldest rows
 // get no group, and are sent to the follower again.
 func (p *position) group(rows []arrival) {
-	size := 0 // number of rows in the last group; 0 if the previous row was not received
+	size := 0 // number of rows in the last group; 0 after a row that the follower has not received
 	for n, a := range rows {
 		last := len(p.groups) - 1
 		switch {

@@ -269,7 +269,7 @@ func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show 
 	return err
 }
 
-// newest does for the events of a stream what Log.Newest does for rows.
+// newest is like [Log.Newest], but calls the function take with events of a stream instead of rows.
 func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, take func(Event) (taken bool, err error)) (more bool, err error) {
 	m, err := s.read(ctx, stream, span, n)
 	if err != nil {
