@@ -99,7 +99,7 @@ func (v *connection) Set(text string) error {
 // String implements [pflag.Value].
 func (v *connection) String() string { return cmp.Or(v.text, v.standard) }
 
-// Type implements [pflag.Value]. Help and errors look different only for the types "bool" and "int".
+// Type implements [pflag.Value]. Help and errors treat only the types "bool" and "int" in a special way.
 func (v *connection) Type() string { return "string" }
 
 // words returns the shell's completions of the flag.

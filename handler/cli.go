@@ -254,7 +254,8 @@ func (o *once) Set(text string) error {
 	return o.Value.Set(text)
 }
 
-// onlyOnce makes the flags of a command and its subcommands refuse a second value. Lists still accept several values.
+// onlyOnce makes the flags of a command and its subcommands refuse a second value. Flags for lists still accept several
+// values.
 func onlyOnce(c *cobra.Command) {
 	for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {

@@ -48,7 +48,8 @@ type scansFlags struct {
 	json  bool
 }
 
-// options returns a command's options. With --json, its output is the answer to the API request, such as GET /api/scans.
+// options returns a command's options. With --json, the command prints the answer to the API request that the argument
+// names, such as GET /api/scans.
 func (f *scansFlags) options(request string) []option {
 	return append(f.ofStorage(), option{"json", perRun, &f.json, nil, "print the JSON of " + request})
 }

@@ -200,7 +200,7 @@ func (o *syncOptions) open(r *call) (*job.Sync, error) {
 	return s, err
 }
 
-// plan compares a table's source with its destination, in a sync of many tables.
+// plan compares one table's source with its destination. It is called for each table in a sync of many tables.
 func (o *syncOptions) plan(r *call, file *verify.PlanFile) (plan job.SyncPlan, err error) {
 	s, err := o.open(r)
 	if err == nil {

@@ -20,7 +20,7 @@ type Mapped struct {
 	Work
 	// Map returns a row's mapped rows. If it returns an error, only this row fails.
 	Map func(context.Context, storage.Entity) ([]storage.Entity, error)
-	// Limiter limits the requests to the partitions of the mapped rows, not of the source rows.
+	// Limiter delays writes of mapped rows to a partition that throttles. The partitions of the source rows do not matter.
 	Limiter *Limiter
 	// Slots, if set, limits the number of concurrent requests.
 	Slots *semaphore.Weighted

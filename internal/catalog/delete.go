@@ -28,13 +28,13 @@ const deleteTime = 100 * time.Second
 type Deleted struct {
 	Records int  `json:"deleted"`
 	More    bool `json:"more,omitzero"` // records may remain; repeat the call to delete them
-	// Repeated is true if an earlier try of the request was interrupted, or if a later try ended before this one. If Repeated is
-	// true, Records counts only this try's deletions.
+	// Repeated is true if another try of the same request may also have deleted records. The other try was interrupted, or it
+	// began later and ended first. If Repeated is true, Records counts only this try's deletions.
 	Repeated bool `json:"repeated,omitzero"`
 
 	// After an error, the following fields count the found records that Records does not include.
 	committed int // records whose deletion is committed, but not yet written to all index rows
-	unknown   int // records whose deletion may be committed, because the answer was lost
+	unknown   int // records whose deletion has an unknown outcome, because the answer was lost
 	waiting   int // records whose deletion was not started
 }
 

@@ -129,8 +129,8 @@ func (wr *Writer) answered(ctx context.Context, o claim.ID, shards []store.Shard
 	return first, found, nil
 }
 
-// answeredIn does the work of answered for one shard. If the id was used for another write, the error is KeyReused. If the write
-// was withdrawn, the error is a Conflict.
+// answeredIn does for one shard what the method answered does for several shards. If the id was used for another write, the
+// error is KeyReused. If the write was withdrawn, the error is a Conflict.
 func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard) (first Written, found bool, err error) {
 	row, found, err := wr.Log.Get(ctx, o.Row(string(shard)).Key)
 	if err != nil || !found {

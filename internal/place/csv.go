@@ -169,8 +169,8 @@ type Record struct {
 	Err        error // the reason why the line is not a record
 }
 
-// Records reads CSV whose rows have no keys. Each call of next returns one row. Records also returns, as first, the text
-// before the rows, such as the line of column names.
+// Records reads CSV whose rows have no keys. Each call of the function next returns one row. The result named first is
+// the text before the rows, such as the line of column names.
 func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error), err error) {
 	r := c.reader(from)
 	if err := r.readHeader(); err != nil {

@@ -14,10 +14,12 @@ import (
 
 // Removal is the progress of an export's deletion.
 type Removal struct {
-	Tables int  `json:"tables,omitempty"` // only for an export of many tables: the number of tables whose data is deleted or, once Gone is set, the number of completely deleted tables
-	Files  int  `json:"files,omitempty"`  // the number of deleted data files of the next table
-	Gone   bool `json:"gone,omitempty"`   // all data is deleted, so the lists can be deleted
-	Done   bool `json:"-"`                // everything is deleted
+	// Tables is set only for an export of many tables. While Gone is false, Tables is the number of tables whose data is deleted. When
+	// Gone is true, Tables is the number of completely deleted tables.
+	Tables int  `json:"tables,omitempty"`
+	Files  int  `json:"files,omitempty"` // the number of deleted data files of the next table
+	Gone   bool `json:"gone,omitempty"`  // all data is deleted, so the lists can be deleted
+	Done   bool `json:"-"`               // everything is deleted
 }
 
 // Remove deletes an export of one table or of many, or continues a deletion. *left is the approximate number of objects

@@ -255,7 +255,7 @@ func annotatedType(name string) (Type, bool) {
 	return odata.ParseType(name)
 }
 
-// set stores one member of an entity's JSON object in the entity.
+// set puts the value of one member of the entity's JSON object into the entity.
 func (e *Entity) set(name string, value jsontext.Value) error {
 	switch name {
 	case "PartitionKey":

@@ -188,10 +188,10 @@ func (p *bufferPool) put(b *bytes.Buffer) {
 	}
 }
 
-// captureAnswer is a policy of each try. It counts the request, reads the answer to its end, and checks that the answer
-// is the service's. The answer to a failed entity group transaction has the status 202. It contains the failed
-// operation's answer, and captureAnswer returns only this inner answer. So retries and errors use the failed
-// operation's status and code.
+// captureAnswer is a policy that the pipeline applies to each try. It counts the try, reads the answer to its end, and
+// checks that the answer comes from the service. The answer to a failed entity group transaction has the status 202. It
+// contains the failed operation's answer, and captureAnswer returns only this inner answer. So retries and errors use
+// the failed operation's status and code.
 type captureAnswer struct{}
 
 func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {

@@ -87,8 +87,8 @@ func newSys(function string) sys {
 	return sys{MethodName: function, UtcNow: time.Now().UTC(), RandGuid: uuid.NewString()}
 }
 
-// encodeTwice returns the JSON of a string. When the document is encoded, this JSON is encoded again, as in the host's
-// documents.
+// encodeTwice does the first of two encodings of a string, and returns the JSON. The second encoding is that of the
+// document that contains this JSON. In the real host's documents, such strings are also encoded twice.
 func encodeTwice(s string) string { return string(encode(s)) }
 
 // encode returns v as JSON, with <, > and & unescaped.

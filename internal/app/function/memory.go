@@ -50,9 +50,9 @@ const (
 	bodyWeight    = 2
 	eventsWeight  = 4
 	recordsWeight = 13
-	recordsMost   = 12 << 20 // for several records: the maximum memory in addition to twice the body's length
+	recordsMost   = 12 << 20 // a call with several records needs at most twice the body's length plus this number
 	recordWeight  = 50
-	recordMost    = 24 << 20 // for one record: the maximum memory in addition to twice the body's length
+	recordMost    = 24 << 20 // a call with one record needs at most twice the body's length plus this number
 )
 
 func (h memoryNeed) ofBody(bytes int64) int64 {

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// parentProcess is a handle of the process that started this one. A parent's id is not enough: Windows keeps it after
-// the parent's end, and reuses ids.
+// parentProcess is a handle of the parent, which is the process that started this one. The parent's id is not enough.
+// After the parent's end, Windows still reports this id as the parent's, but may have given it to another process.
 type parentProcess struct{ handle syscall.Handle }
 
 func parent() parentProcess {

@@ -25,8 +25,8 @@ import (
 
 // Run compares the catalog's index with its log. If repair is true, Run also completes unfinished writes, and corrects every
 // index row that differs from its record's newest write in the log. Run trusts the log, so it reverts an index row that was
-// changed by hand. It keeps rows of records that are not in the log. If the log is lost, or older than the index, only
-// people can judge such rows.
+// changed by hand. If the log lacks a record, Run keeps the record's index rows: the log may be lost, or older than the index, so
+// only people can judge these rows.
 //
 // Run calls the function report for each problem, never concurrently. If another program wrote the catalog, or if the catalog
 // has another schema, the error is a Conflict; see package migrate. Run may be interrupted and repeated.

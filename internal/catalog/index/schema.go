@@ -3,7 +3,7 @@
 // A catalog stores a record once under each of its identifiers, so one request finds the record by any identifier. A
 // [Schema] names the index keys, which are the fields with the identifiers, and the field that sorts the records of one
 // identifier. An [Identity] contains the keys of one record's index rows: a PartitionKey for each index key, and the RowKey
-// of all rows. A [Window] is the range of a partition's rows that a query requests.
+// of all rows. A query requests a [Window], a range of the rows in one partition.
 //
 // Other programs also write and read keys of this form:
 //

@@ -14,9 +14,9 @@ import (
 var errRecognised = errors.New("recognised")
 
 // Recognise returns an error if the index table has rows but does not belong to a catalog. The table belongs to a catalog if a
-// row contains a record, or if the log contains a schema or data of the published program (see the package comment). If [Run]
-// took over a table that belongs to no catalog, the only effect would be that the catalog could write to it. Recognise does
-// not change anything. Call it before [catalog.SchemaGuard.Prepare], which creates the log's table.
+// row contains a record, or if the log contains a schema, or data that the published program wrote (see the package comment).
+// [Run] must not take over any other table: Run would migrate no record, but the catalog could then write to the table.
+// Recognise does not change anything. Call it before [catalog.SchemaGuard.Prepare], which creates the log's table.
 func Recognise(ctx context.Context, c *catalog.Catalog) error {
 	for _, partition := range []string{store.SchemaKey.Partition, publishedCheckpoint.Partition, publishedPartition} {
 		err := c.Log.All(ctx, storage.Query{Top: 1, Range: key.Range{Partition: &partition}}, func(p storage.Page) error {

@@ -119,8 +119,9 @@ func Removal(head *Head) Write {
 	return w
 }
 
-// Replacement decides whether a new record with w's identity replaces the record of the live head old. The argument target
-// is the head of w's identity, or nil. If w and old have the same identity, target is ignored.
+// Replacement decides whether a record is replaced. The argument old is the record's head, which must be live. The argument w
+// contains the identity of the new record. The argument target is the head of this identity, or nil. If the new record keeps
+// the old identity, target is ignored.
 func Replacement(old, target *Head, w Write, content ContentHash, now time.Time) ([]Write, Verdict) {
 	if old.Identity == w.Identity {
 		if old.Content == content {

@@ -8,8 +8,9 @@
 // queries. So there is no count, and no extra cost, for short work and for work that only reads. If the work writes transactions of 100 rows, the
 // count makes about one request for every seven requests of the work. If the work writes single rows, the count makes about one request for every
 // 500 requests of the work. The count misses rows that a deletion has already removed. So a deletion shows a share only if at most 5 % of all rows
-// are missed. The true share may be greater than the share shown, but not smaller. The time left follows from the rate of the last quarter of the
-// elapsed time. The time left is shown only if this rate and the rate of the last half of the elapsed time differ by a factor of at most 1.5.
+// are missed. The true share may be greater than the share shown, but not smaller. The package computes the time left from the rate in the last
+// quarter of the elapsed time. It shows the time left only if this rate and the rate in the last half of the elapsed time differ by a factor of at
+// most 1.5.
 package progress
 
 import (

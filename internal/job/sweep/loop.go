@@ -136,8 +136,7 @@ func (r *run) feed() {
 	}
 }
 
-// loop runs until the sweep is done or, after an interrupt or an error, until all running tasks have
-// ended.
+// loop runs until the sweep is done. After an interrupt or an error, loop runs only until all running tasks have ended.
 func (r *run) loop(ctx context.Context) error {
 	tick, watch := time.NewTicker(tickTime), time.NewTicker(watchTime)
 	defer tick.Stop()

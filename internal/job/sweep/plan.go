@@ -84,8 +84,8 @@ type theft struct {
 	thieves []*adaptive.Piece
 }
 
-// steal lets idle workers steal from other workers' steps. It leaves out steps for which readable returns false, and
-// steps with fewer unread rows (estimated) than the argument least.
+// steal lets idle workers steal from other workers' steps. It leaves out a step if the function readable returns
+// false for it, or if the step's estimated number of unread rows is less than the argument least.
 func (p *plan) steal(f *frontier, idle int, least float64, readable func(scan.Step) bool) (thefts []theft) {
 	steps := map[*adaptive.Piece]*step{}
 	var pieces []*adaptive.Piece

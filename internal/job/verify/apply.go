@@ -64,7 +64,7 @@ func (p *Plan) Apply(ctx context.Context, s sweep.Spec, destination *storage.Tab
 }
 
 // plannedRows reads the plan's rows from the source as they are now, and adds the ETags from the plan. A page contains only rows from one page of the
-// comparison that made the plan. So plannedRows makes about as many queries as the comparison, or fewer.
+// comparison that made the plan. So plannedRows makes hardly more queries than the comparison.
 type plannedRows struct {
 	storage.Source
 	filter string

@@ -79,7 +79,7 @@ func (l *listener) poll(ctx, work context.Context) {
 		}
 		for _, m := range messages {
 			held++
-			go func() { // ends when the message is settled; poll waits for it
+			go func() { // the goroutine ends when the message is settled; poll waits for the goroutine
 				l.process(work, m)
 				finished <- struct{}{}
 			}()

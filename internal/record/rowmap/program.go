@@ -118,7 +118,8 @@ func (g *guard) visit(node any) {
 	}
 }
 
-// guardOperator adds a guard to an operator that creates a value.
+// guardOperator adds a guard to an operator that creates a value. In the comments below, l is the operator's left operand, and
+// r is its right operand.
 func guardOperator(q *gojq.Query) {
 	inner := *q
 	switch q.Op {
@@ -306,7 +307,7 @@ func (b *budget) begin(ctx context.Context, in map[string]any) gojq.Iter {
 	return out
 }
 
-// rowsOf is the input of a run. It returns each row once, and then null until the next row.
+// rowsOf is the input of a program's run. Next returns each row once. Until budget.in contains the next row, Next returns null.
 type rowsOf struct{ *budget }
 
 // Next implements [gojq.Iter].

@@ -39,7 +39,7 @@ type Members struct {
 	Succeeded int64 `json:"succeeded"`
 	Failed    int64 `json:"failed"`
 	Canceled  int64 `json:"canceled"`
-	LeftOut   int64 `json:"leftOut"` // their tables are gone, and the export is complete without them
+	LeftOut   int64 `json:"leftOut"` // members whose tables are gone; the export is complete without them
 }
 
 func (m *Members) counts() []count {

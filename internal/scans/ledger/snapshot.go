@@ -42,8 +42,8 @@ func (l *Ledger) Snapshot(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }
 
-// Detail reads a scan, the notes of its done rows, and up to a few thousand pending steps. It makes one request per
-// thousand rows or 4 MiB.
+// Detail reads a scan, the notes of its done rows, and up to a few thousand pending steps. It makes one request for
+// each thousand rows, or for each 4 MiB if the rows are large.
 func (l *Ledger) Detail(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, true)
 }

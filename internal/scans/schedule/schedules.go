@@ -350,9 +350,10 @@ func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *s
 	return sd.life.RequestStart(ctx, r.Last.ID, *r.Request)
 }
 
-// RunNow adds an occurrence for the current minute to a schedule, starts its scan, and returns the scan's id. A
-// repeated call gets the same id. The next occurrence of the schedule's cron expression does not change. A second
-// occurrence in the same minute is refused, because it would have the same {date}.
+// RunNow adds an occurrence for the current minute to a schedule, starts its scan, and returns the scan's id. If
+// the request is repeated, RunNow returns the id of the scan that the first try started. If the schedule already has an
+// occurrence in the current minute, RunNow fails, because both occurrences would have the same {date}. The call does
+// not change the next occurrence of the schedule's cron expression.
 func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (ledger.ScanID, error) {
 	s := sd.setting(name)
 	if s == nil {
@@ -442,7 +443,7 @@ func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Tim
 	case err != nil:
 	case found:
 		run.State, run.Error = s.State, s.Error
-	case run.State != ledger.Running: // the record of the scan or of its refusal is no longer kept
+	case run.State != ledger.Running: // the ended scan, or its refused start request, is no longer stored
 		r.Request = nil
 		return true, nil
 	case now.Sub(r.DecidedAt) < traceTime:

@@ -83,8 +83,8 @@ func (a alphabet) afterPage(keys []string) alphabet {
 	return learned
 }
 
-// branches returns the weights of the characters at which keys branch after their common prefix. Positions with few
-// branches are ignored.
+// branches returns a weight for each character by which keys differ after the common prefix of all keys. Positions at
+// which few keys differ are ignored.
 func branches(keys []string) map[rune]float64 {
 	const (
 		depth = 12 // the number of positions after the common prefix at which branches are counted

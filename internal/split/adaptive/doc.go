@@ -23,8 +23,8 @@
 //   - it estimates how many keys follow the last key ([gauge]), first in the last key's deepest level, and at the end in the top level. If siblings
 //     were read in a level, the strand assumes that the rest of the level is as dense. A level without known siblings is called blind. The estimate
 //     for a blind level depends on the forks;
-//   - it cuts the rest into at most twelve pieces. It makes one cut for each 1.5 expected pages, as long as it has credit. The pieces near the last
-//     key are smaller, because the estimate is best for near keys.
+//   - the strand cuts its unread keys into at most twelve pieces. It makes one cut for each 1.5 expected pages, as long as it has credit. The
+//     pieces near the last key are smaller, because the estimate is best for near keys.
 //
 // Estimates are poor: there are often a hundred times more rows than expected. Therefore pieces are small. Credit limits the number of cuts: a scan
 // starts with credit for sixty cuts, and every page adds credit for one more cut. When a strand is cut, its remaining credit is divided among the
@@ -46,8 +46,8 @@
 //
 // # Cutting a strand that has a token
 //
-// The first piece continues after the page. The service ties a continuation token to the query that returned it, so the piece's step continues the
-// same query, with the same filter and the new token. The step's state contains the key at which the next piece starts. The step yields no row at or
+// The first piece continues after the page. A token belongs to the query that returned the token. So the first piece's step sends this query
+// again, with the same filter and the page's token. The step's state contains the key at which the next piece starts. The step yields no row at or
 // after that key, and ends with the first page that contains such a row. Only rows of this last page are read twice. Without the token, there would
 // be two ways to continue: a new query that reads the page's last partition again, or a separate step for the rest of this partition. Using the
 // token with a narrower filter would save a page, but no document of the service allows this.

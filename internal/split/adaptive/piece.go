@@ -14,7 +14,7 @@ type Piece struct {
 
 	from     key.Key // the first key of this piece, if this piece was cut from another piece
 	victim   *Piece  // the piece from which this piece was cut; nil after this piece's first page
-	part     float64 // 1 divided by the number of pieces cut from the victim at the same time
+	part     float64 // 1/n if n pieces were cut from the victim at the same time
 	within   bool    // the piece begins in the partition that its victim was reading
 	believed float64 // the number of pages that was expected when the piece was cut
 
@@ -126,8 +126,8 @@ func (s *Piece) cut(cuts []key.Key) Theft {
 	return t
 }
 
-// add appends a thief to the theft. The thief begins at a key, and inherits the levels of the victim's trail down to
-// the first character in which this key differs from the last key that the victim has read.
+// add appends a thief to the theft. The thief begins at the key from. Of the levels in the victim's trail, the thief inherits
+// those that this key shares with the last key that the victim has read; see trail.inherit.
 func (t *Theft) add(from key.Key) {
 	if n := len(t.Thieves); n > 0 {
 		t.Thieves[n-1].End = &from

@@ -86,7 +86,7 @@ func (w *Workers) read(s *Piece, keys []key.Key) {
 	s.inner = w.learn(s.inner, rows, float64(len(rows))/float64(len(keys)), s.endRow(), start)
 }
 
-// learn adds a page's keys to the shared letters and forks, and returns the trail that t becomes after this page.
+// learn adds a page's keys to the shared letters and forks. It returns a trail that summarizes the keys in t and the page's keys.
 func (w *Workers) learn(t trail, keys []string, share float64, end *string, start string) trail {
 	w.letters = w.letters.afterPage(keys)
 	w.forks = w.forks.afterPage(keys)

@@ -136,7 +136,8 @@ func (l *partition) measure(now time.Time) {
 		}
 		l.calm = 0
 		l.fill(now)
-		rows := l.rows * (1 + 1/float64(l.answered)) // adds the rows of one request, which may be almost complete; this matters if requests are few and large
+		// One more request may be almost complete, so the rows of an average request are added. This matters if requests are few and large.
+		rows := l.rows * (1 + 1/float64(l.answered))
 		l.rate = max(lowest, l.rate/2, min(below*rows/took.Seconds(), l.rate))
 		next = now.Add(min(l.untilFree(), patient))
 	case l.rows > used*l.rate*took.Seconds():

@@ -89,7 +89,7 @@ func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 	return removed, nil
 }
 
-// rows returns the key range of a span in a shard.
+// rows returns the key range that a span covers in a shard.
 func (l Log) rows(shard Shard, s Span) key.Range {
 	r := key.Range{Partition: new(string(shard))}
 	switch {

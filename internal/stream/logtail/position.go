@@ -237,9 +237,9 @@ func (p position) markReceived(rows []arrival) {
 // advance returns the follower's next position. The argument rows is sorted newest first. It contains every row that was
 // written before readUntil, but may lack rows that the follower has received. A row's field given is true if the follower has
 // received the row. If a row becomes visible late, the follower receives the row's whole group again. Late rows are nearly
-// always among the newest rows, so groups of newer rows are smaller. Further rows may appear between the rows after
-// readUntil, because the shards were read at different moments. Therefore the position has a separate group for each tick
-// after readUntil. limit is the newest bound that the position may have, or "" if any bound is possible.
+// always among the newest rows, so groups of newer rows are smaller. The shards were read at different moments, so more rows
+// may later become visible between the rows after readUntil. Therefore each tick after readUntil has a separate group.
+// limit is the newest bound that the position may have, or "" if any bound is possible.
 func (p position) advance(rows []arrival, readUntil ticks, limit string) position {
 	next := position{readUntil: readUntil, floor: ticksOf(readUntil.time().Add(-againMost))}
 	if len(rows) > againRows {
@@ -253,7 +253,7 @@ func (p position) advance(rows []arrival, readUntil ticks, limit string) positio
 	}
 	next.floor = max(next.floor, p.floor)
 	next.newer = max(min(p.newer, Since(next.floor.time().Add(-window))), limit) // of two bounds, the smaller one is newer
-	for _, a := range rows {                                                     // a row that may be read again can have an old id, so the bound must include this id
+	for _, a := range rows {                                                     // if a row may be read again, the bound must include the row's id, which may be old
 		if a.written >= next.floor {
 			next.newer = max(next.newer, a.id+"~")
 		}
@@ -267,8 +267,8 @@ func (p position) advance(rows []arrival, readUntil ticks, limit string) positio
 	return next
 }
 
-// group divides the rows into groups. The rows must be sorted newest first. If maxGroups groups are too few, the oldest rows
-// get no group, and are sent to the follower again.
+// group divides the rows into at most maxGroups groups. The rows must be sorted newest first. If the rows need more groups, the
+// oldest rows get no group, and are sent to the follower again.
 func (p *position) group(rows []arrival) {
 	size := 0 // number of rows in the last group; 0 after a row that the follower has not received
 	for n, a := range rows {
