@@ -29,7 +29,7 @@ func choose[T ~string](name string, keep jobrecord.Keep, to *T, usage, want stri
 	return option{name, keep, choice[T]{to, of, want}, of[0], usage}
 }
 
-// words returns the shell's completions of the flag.
+// words returns the values that the shell offers for the flag.
 func (v choice[T]) words() (words []string) {
 	for _, word := range v.of {
 		words = append(words, string(word))
@@ -102,7 +102,7 @@ func (v *connection) String() string { return cmp.Or(v.text, v.standard) }
 // Type implements [pflag.Value]. Help and errors treat only the types "bool" and "int" in a special way.
 func (v *connection) Type() string { return "string" }
 
-// words returns the shell's completions of the flag.
+// words returns the values that the shell offers for the flag.
 func (v *connection) words() []string { return connectionSettings(os.Environ()) }
 
 // given reports whether the flag was given, perhaps with the default value.

@@ -47,8 +47,8 @@ func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.H
 	return h, refuse(err, firstHashes...)
 }
 
-// chosen returns the head of the only record that the query finds, or nil. If the query has an ID, the record may already be
-// deleted. The type [refused] explains firstHashes.
+// chosen returns the head of the only record that the query finds, or nil. For a query with an ID, this may be the head of a
+// deleted record. The type [refused] explains firstHashes.
 func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHashes []index.FirstHash, err error) {
 	if q.ID != "" {
 		h, err = ch.reader.headOf(ctx, q.ID)

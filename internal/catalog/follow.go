@@ -97,10 +97,10 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 
 var errLostTrail = errors.New("the record has moved, and its new identity is unknown")
 
-// trace follows the moves of a record from the identity start. It returns the live head of the record's current identity, or
-// nil if the record was deleted. The argument lineage is the Lineage of the record's writes; see [wal.Write]. For each move,
-// trace makes one request and subtracts 1 from *hops. If another record has taken one of the identities, or if *hops is 0
-// before the current identity is found, the error is errLostTrail.
+// trace follows the moves of a record, and returns the live head of the record's current identity, or nil if the record was
+// deleted. The argument start is the identity at which trace begins. The argument lineage is the Lineage of the record's
+// writes; see [wal.Write]. For each move, trace makes one request and subtracts 1 from *hops. If another record has taken one
+// of the identities, or if *hops is 0 before the current identity is found, the error is errLostTrail.
 func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, lineage wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {
 		*hops--

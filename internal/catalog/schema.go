@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// schemaTrust is the time for which a process may use the schema that it has read. Before a migration moves a record, it waits
-	// for SchemaWait, which is longer than schemaTrust.
+	// schemaTrust is how long a process may use a schema after reading it. Before a migration moves a record, it waits for
+	// SchemaWait, which is longer than schemaTrust.
 	schemaTrust = 30 * time.Second
 	commitTime  = 25 * time.Second // maximum duration of a commit
 	serviceTime = 30 * time.Second // maximum duration of a request in the service (Microsoft Learn, "Setting timeouts for Table service operations")

@@ -320,8 +320,9 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 }
 
 // applyTo writes the rows of one partition in one transaction. So if a record moves within the partition, each page shows the
-// partition either before or after the move. If applyTo sends the transaction more than once, it sets repeated to true. If it
-// has written only one row, etag is the row's ETag. If the service did not send this ETag, etag is "".
+// partition either before or after the move. If applyTo sends the transaction more than once, it sets repeated to true. The
+// result etag is the ETag of the only row that was written. If several rows were written, or if the service sent no ETag, etag
+// is "".
 func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, writes []wal.Write, known knownSlots, r record.Record, repeated *atomic.Bool) (etag string, err error) {
 	slots := make([]store.Slot, len(writes))
 	for i, w := range writes {

@@ -210,7 +210,7 @@ func (t *Tables) checkTables(ctx context.Context, names []string) error {
 		}
 		known[low] = name
 		for _, file := range []string{t.checkpointOf(name), pathIn(t.Failed, name, failedExt)} {
-			if IsThere(file) { // if this command were resumed, it would continue or replace the file
+			if IsThere(file) { // if this command were resumed, it would take the file for its own
 				return Hint(Refuse("", "%s belongs to an earlier command", file), "choose another directory for this file, or move the file away")
 			}
 		}

@@ -262,8 +262,8 @@ func (j *Job) openFailed(ctx context.Context, durable bool) (list *rowlist.Write
 
 const maxListed = 100
 
-// reporter returns a function that prints failed rows on the meter. After maxListed rows, the function prints the argument more as a warning, and then no
-// further rows.
+// reporter returns a function that prints failed rows on the meter. The function prints at most maxListed rows. After the last
+// of these rows, it prints the argument more as a warning.
 func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 	listed := 0
 	return func(rows []action.Failure) error {

@@ -189,7 +189,7 @@ type course struct {
 	since time.Time // end of the first of these tries
 }
 
-// record adds a try to the history. cause may be empty.
+// record adds the outcome of a try to the history. If the cause is "", the history keeps the previous cause.
 func (c *course) record(is outcome, cause string) {
 	if is != c.last {
 		c.last, c.times, c.since = is, 0, time.Now()

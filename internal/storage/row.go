@@ -501,7 +501,7 @@ func (r *rowReader) readNumber() scalar {
 		}
 	}
 	text := r.in[start:r.at]
-	// A whole number with few digits is an Int32. odata.Implied returns the type of any other number.
+	// A whole number of at most nine characters is an Int32. For any other number, odata.Implied finds the type.
 	v := scalar{text: text, kind: Int32}
 	if r.at > whole || len(text) > 9 {
 		v.kind = odata.Implied(text)

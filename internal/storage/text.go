@@ -60,7 +60,7 @@ func ParseProperty(name string, t Type, text string) (Property, error) {
 			err = errFinerThanTick
 		default:
 			p.Value, err = quote(text), nil
-			if !strings.HasSuffix(text, "Z") { // converts the time to UTC, because a copy of a row with another offset would have another text
+			if !strings.HasSuffix(text, "Z") { // converts the time to UTC, because a table returns every time in UTC
 				p.Value = quote(string(odata.AppendDateTime(nil, at)))
 			}
 		}

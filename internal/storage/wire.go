@@ -138,7 +138,8 @@ func (x *exchange) read(resp *http.Response) (err error) {
 	return nil
 }
 
-// charge reserves bytes in RequestOptions.Memory for the answer, and reports whether they were free.
+// charge reserves the given number of bytes in RequestOptions.Memory for the answer. If too little memory is free, charge
+// returns false.
 func (x *exchange) charge(bytes int64) bool {
 	ok := x.options.Memory.Use(bytes)
 	if ok {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ErrInterrupted is the error of work that ended early because its context was canceled. All work that had begun is done, and its requests have
-// ended, except for requests that a wrapping error names.
+// ErrInterrupted is the error of work that ended early because its context was canceled. All tasks that had begun are done. Usually, their
+// requests have ended too. If some of these requests have not ended, the error that wraps ErrInterrupted names them.
 var ErrInterrupted = errors.New("interrupted")
 
 // Do calls fn and returns its error. A panic becomes an error with the stack.

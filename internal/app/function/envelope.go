@@ -21,8 +21,8 @@ type Invocation struct {
 	Delivery int
 }
 
-// response is the envelope of an answer. If the invocation succeeds, the host adds Logs to the invocation's log. An
-// answer always has this envelope, because after an empty body or null, the host would wait until its time-out.
+// response is the envelope of an answer. If the invocation succeeds, the host adds Logs to the invocation's log. Every
+// answer has this envelope. If an answer's body were empty or null, the host would wait until its time-out.
 // (azure-functions-host, DefaultHttpWorkerService.cs)
 type response struct {
 	Outputs     outputs  `json:"Outputs"`

@@ -326,8 +326,8 @@ func problemOf(err error) *problem.Error {
 	return problem.Of(err)
 }
 
-// publicText returns an error's text for callers. It includes the cause if the status is below 500, or if the app is not ready
-// because of a storage error. Other causes are only in the log.
+// publicText returns an error's text for callers. The text includes the error's cause if the status is below 500, or if the
+// app is not ready because of a storage error. Any other cause is only in the log.
 func publicText(p *problem.Error) string {
 	if p.Err == nil || problem.Status(p) >= http.StatusInternalServerError && !(p.Kind == problem.NotReady && (storage.Passing(p.Err) || storage.Denied(p.Err))) {
 		return p.Detail

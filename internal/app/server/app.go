@@ -23,8 +23,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// prepare prepares the app's parts in the background, each with its own gate. If the settings are wrong, it only adds a
-// gate that stays closed.
+// prepare prepares the app's parts in the background, each with its own gate. If the settings are wrong, no part is
+// prepared, and app.Gates.Settings becomes a gate that stays closed.
 func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSettings, settingsErr error) {
 	behind := func(what string, prepare func(context.Context) error) *gate.Gate {
 		g := gate.New()

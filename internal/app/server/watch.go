@@ -16,8 +16,8 @@ const (
 	awayAgain = time.Minute      // time between two warnings about a connection
 )
 
-// watch writes to the log when an account is unavailable and requests wait for it: at most one line per connection and
-// minute, and another line when the account answers again. It returns when ctx ends.
+// watch writes a line to the log when requests wait for an unavailable account, at most once a minute for each connection.
+// It writes another line when the account answers again. It returns when ctx ends.
 func watch(ctx context.Context, accounts []*storage.Account) {
 	warned := map[string]time.Time{} // by connection
 	for task.Sleep(ctx, watchTime) {

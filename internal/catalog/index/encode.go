@@ -84,8 +84,8 @@ const mark = '\uFFFD'
 // ordered escapes a sort value, so that the results sort like the values. A legal character that sorts before the mark is kept
 // as it is. Every other character becomes three parts: the greatest unescaped character that sorts before it, then the mark, then
 // two hex digits. The mark sorts after every other character that can follow the first part. Only U+0000 to U+001F change their
-// order: they sort directly after the space instead of before it, because their first part is the space. If a value is a prefix
-// of another value, its result is a prefix of the other result.
+// order: they sort directly after the space instead of before it, because their first part is the space. If a value a is
+// a prefix of a value b, ordered(a) is a prefix of ordered(b).
 func ordered(sort string) string {
 	i := strings.IndexFunc(sort, isEscaped)
 	if i < 0 {

@@ -32,8 +32,8 @@ type Identity struct {
 // value in the hash.
 //
 // The RowKey's hash is computed from the normalised values, so all spellings of one identifier have one RowKey. With the normaliser
-// Lower, a record has the same hash in the keys that other programs make. With Exact, F314 and f314 are different identifiers, and
-// their records have different RowKeys. So if the records have the same value of another index key, the partition of this value
+// Lower, the hash equals the hash that other programs compute for the record. With Exact, F314 and f314 are different identifiers,
+// and their records have different RowKeys. So if the records have the same value of another index key, the partition of this value
 // contains both records. Different identities may have the same hash: the hash has only 32 bits, and does not distinguish "|" in a
 // value from "|" between values. [Identity.Hash] distinguishes them.
 //

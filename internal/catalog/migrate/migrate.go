@@ -18,10 +18,10 @@
 // out, it inserts a note into the log's partition "left". Each run tries such an entry again, and reports it until it is
 // carried out or deleted.
 //
-// Stop the other program before the migration. If the other program writes during the migration, all entries of its log
-// are still carried out: the migration has a mark of its own in the partition "left", and carries out all entries after
-// this mark, even if the program has moved the checkpoint. But rows that the program writes may replace our rows. The
-// next run takes over the program's rows, or reports that package check must restore ours.
+// Stop the published program before the migration. If that program writes during the migration, it may move its
+// checkpoint. So the partition "left" also has a mark for the last entry that the migration has handled, and the migration
+// carries out all entries after this mark. But rows that the published program writes may replace rows of this program. The
+// next migration takes over the published program's rows, or reports that package check must restore this program's rows.
 package migrate
 
 import (
@@ -213,7 +213,7 @@ type migrator struct {
 	dryRun bool
 	found  func(catalog.Finding)
 	from   string                     // the RowKey after which the published program's log is read
-	noted  map[string]wal.ContentHash // RowKeys of noted entries; the value is the hash of an inserted record, or ""
+	noted  map[string]wal.ContentHash // by the RowKey of an entry with a note: the hash of the record that the entry inserts, or "" if it inserts none
 
 	mu  sync.Mutex // guards the fields below
 	sum Result

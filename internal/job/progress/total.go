@@ -54,7 +54,7 @@ func (c *counting) total(p sweep.Progress) total {
 	case !c.removes:
 		return total{c.rows, c.rows}
 	}
-	// Failed rows are done but remain in the table, so the count includes them.
+	// Failed rows are done, but they remain in the table. So c.rows and c.at.Rows may both include them.
 	underway := min(p.Buffered, int64(p.Working)*storage.MaxBatchRows)
 	return total{c.rows + c.at.Rows - p.Failed, c.rows + p.Rows + underway}
 }

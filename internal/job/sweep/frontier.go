@@ -37,7 +37,7 @@ type savedStep struct {
 	Depth     int64 `json:"depth,omitempty"` // the number of steps in the chain from the first step to this one
 
 	// If the step's page was read before a resume and must be read again, Through is the key at which the page ends. Done contains the page's
-	// rows that are done. Left is the number of its rows that are not done. The steps that read the rows after this page already exist.
+	// rows that are done. Left is the number of the page's other rows. Other steps read the rows after the page.
 	Through *key.Key `json:"through,omitempty"`
 	Left    int64    `json:"left,omitempty"`
 	Done    []span   `json:"done,omitempty"`

@@ -14,8 +14,8 @@ const (
 	firstPage = 1 << 20 // the expected size of the first page, in bytes
 
 	// firstReads and firstUnits are the numbers of concurrent queries and units at the beginning. With fewer queries, half of a small table would be
-	// read before the pace has risen. With more queries, some requests would be wasted on stolen ranges without rows. firstUnits is larger, because
-	// every unit is necessary.
+	// read before the pace has risen. With more queries, workers would steal ranges without rows, and some queries would be wasted. firstUnits is
+	// larger, because no unit is wasted.
 	firstReads = 24
 	firstUnits = 64
 )
@@ -97,7 +97,8 @@ type throttle struct {
 }
 
 // throttled counts a throttled request as a sign that the account is busy. One busy partition is not such a sign, but several busy partitions are.
-// So during a measurement, only the first throttled unit of each partition counts. A throttled query that reads only one partition does not count.
+// So each partition counts at most once in a measurement, no matter how many of its units are throttled. A throttled query that reads only one
+// partition does not count.
 func (p *pacer) throttled(t throttle) {
 	s := &p.source
 	switch {

@@ -67,7 +67,7 @@ type Figures struct {
 	Seconds      float64 `json:"seconds"`
 }
 
-// StrategyFigures are the figures of a count of all rows by one strategy, for comparison with the other strategies.
+// StrategyFigures are the figures of one strategy. The demo counts all rows with each strategy, to compare the strategies.
 type StrategyFigures struct {
 	Name string `json:"name"`
 	Figures

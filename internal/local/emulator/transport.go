@@ -59,7 +59,7 @@ func (t *Transport) Do(req *http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 	}
 	for name, values := range w.header {
-		if canonical := http.CanonicalHeaderKey(name); canonical != name { // as over a socket, a client gets a header's canonical name
+		if canonical := http.CanonicalHeaderKey(name); canonical != name { // makes the name canonical, as net/http does for an answer from a socket
 			delete(w.header, name)
 			w.header[canonical] = values
 		}

@@ -231,7 +231,7 @@ func identity() *gojq.Query { return &gojq.Query{Term: &gojq.Term{Type: gojq.Ter
 type budget struct {
 	context.Context
 	code     *gojq.Code
-	out      gojq.Iter      // the output of the last run, if it can handle further rows; otherwise nil
+	out      gojq.Iter      // the output of the current run; nil if the next row needs a new run
 	in       map[string]any // the row, until the run reads it
 	ended    bool           // the run has returned all output for the row
 	steps    int

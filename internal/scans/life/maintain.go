@@ -99,8 +99,8 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 }
 
 // continueFromLast compares the stored observation with the latest one. If both observations show that a suspect step is
-// lost, it resends the step's message. It returns the other suspects. If the stored observation is at least
-// ObservationPause old, continueFromLast then stores the latest observation in its place.
+// lost, continueFromLast resends the step's message. It returns the suspects that are not lost. If the stored observation
+// is at least ObservationPause old, continueFromLast replaces it by the latest observation.
 func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, latest observation) ([]suspect, error) {
 	keep := latest.toStore(suspects)
 	if len(keep.Steps) == 0 {
@@ -111,7 +111,9 @@ func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, lates
 		return suspects, err
 	}
 	before := observationOf(last, suspects)
-	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // keep a younger stored observation: if every run of Maintain replaced it and then died within seconds, no observation would become old enough
+	// A stored observation that is younger than ObservationPause stays. If every run of Maintain replaced it and then died
+	// within seconds, no stored observation would become old enough.
+	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause {
 		err = u.ledger.WriteObservation(ctx, keep)
 	}
 	err = errors.Join(err, u.resendLost(ctx, suspects, before, latest))

@@ -104,7 +104,7 @@ func (sd *Scheduler) backups(ctx context.Context, name string) ([]Backup, error)
 	return all, err
 }
 
-// outdated returns the indexes of backups that are no longer kept and not yet being deleted.
+// outdated returns the indexes of the backups that the schedule no longer keeps and whose deletion has not begun.
 func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	if s == nil || s.Keep == nil {
 		return nil

@@ -29,7 +29,7 @@ type FailedRows struct {
 type FailedGroup struct {
 	Code  string            `json:"code"` // the service's code; without a code, the whole reason
 	Count int64             `json:"count"`
-	First []scans.FailedRow `json:"first"` // some of the rows, in the order of the list
+	First []scans.FailedRow `json:"first"` // up to firstRows of these rows: those that come first in the list of failed rows
 }
 
 // groupSteps is the number of steps whose failed rows are grouped. Ten requests are enough to read these rows.

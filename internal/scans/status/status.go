@@ -37,8 +37,8 @@ type Status struct {
 	} `json:"steps"`
 	// Differences is nil unless the scan is a comparison.
 	Differences *Differences `json:"differences,omitempty"`
-	// Verification is this scan's verification. If this scan is itself a verification, Verifies is the scan that it
-	// verifies.
+	// Verification describes the verification of this scan. If this scan is itself a verification, Verifies is the id of
+	// the verified scan.
 	Verification *Verification `json:"verification,omitempty"`
 	Verifies     ledger.ScanID `json:"verifies,omitempty"`
 	// Members contains the number of a group's tables in each state; nil for other scans. A group's figures are
@@ -90,7 +90,7 @@ type Leased struct {
 	// If the processes that hold the steps are dead, the steps' messages are resent before the time Until.
 	Until time.Time `json:"until"`
 	// Requests is the number of requests that the leased steps have made. Throttled is the number of these requests
-	// that the storage throttled. The fields of the same names in [Status] include both numbers.
+	// that the storage throttled. The counts of requests in [Status] include these requests.
 	Requests  int64      `json:"requests"`
 	Throttled int64      `json:"throttled"`
 	Instances []Instance `json:"instances"`

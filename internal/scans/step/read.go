@@ -109,8 +109,8 @@ func (r *reading) affordable(limit int) int {
 	return min(steps, limit-r.queries, small, roundQueries, commit)
 }
 
-// round runs the first n found steps concurrently: it reads one page for each step. If an earlier round has read pages, and
-// the new pages do not fit into memory, round drops the new pages and sets r.full.
+// round runs the first n steps in r.found concurrently: it reads one page for each step. If an earlier round has read
+// pages, and the new pages do not fit into memory, round drops the new pages and sets r.full.
 func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
 	pages, requested, used := make([]storage.Page, n), 0, o.options.Memory.Used()
 	top := o.Sizes.Top(o.Request.PageRows())

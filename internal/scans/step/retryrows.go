@@ -30,7 +30,8 @@ func (s retryStep) do(ctx context.Context, o *stepScan, l *ledger.Ledger, delive
 	return out, err
 }
 
-// If the commit was refused although this step is still pending, another step has retried the failed rows, and overtaken returns an error.
+// overtaken returns an error if the commit was refused although this step is still pending. In that case, another step has
+// retried the failed rows.
 func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error {
 	if out.done.Redone == "" {
 		return nil

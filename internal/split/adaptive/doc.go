@@ -28,9 +28,9 @@
 //
 // Estimates are poor: there are often a hundred times more rows than expected. Therefore pieces are small. Credit limits the number of cuts: a scan
 // starts with credit for sixty cuts, and every page adds credit for one more cut. When a strand is cut, its remaining credit is divided among the
-// pieces. Every piece gets credit for at least one cut, so a piece with many rows can always be cut. A long piece gets credit for up to five cuts,
-// unless it was cut in a blind level. After the first page, the rest is always cut into twelve pieces, because the start of a table reveals little
-// about the rest.
+// pieces. Every piece gets credit for at least one cut, so a piece with many rows can always be cut. If many pages are expected in a piece, the
+// minimum is up to five cuts. But after a cut in a blind level, pieces may be empty, so their minimum stays at one cut. After the first page, the
+// rest is always cut into twelve pieces, because the start of a table reveals little about the rest.
 //
 // Some scripts have thousands of letters, and the pages may have shown only a few of them. So if keys contain characters beyond ASCII, the strand
 // assumes that the unread keys contain further letters. Together, these unknown letters weigh half as much as all known letters.
@@ -69,14 +69,14 @@
 //
 // Workers that share memory send no messages. Each worker reads a [Piece], page by page. A worker without a piece takes a part of the unread keys of
 // another piece. The new piece is called the thief, and the other piece is called its victim. A wrong cut costs one query and delays no other work,
-// so credit is not needed. Letters and forks are learned from all pages together, but each piece has its own trail.
+// so workers need no credit. They learn characters ([alphabet]) and branches ([forks]) from the pages of all pieces, but each piece has its own [trail].
 //
 // A piece gets a thief only if at least a quarter of a page is expected in the piece. Each such piece gets one thief before any piece gets a second
 // thief. A larger piece gets more thieves. If a thief finds no rows, its victim gets fewer new thieves, and the estimate for the victim's blind
 // levels falls. If n pages of a piece were read since a thief last found rows in it, at least n further pages are expected.
 //
-// The victim's end moves to the cut immediately. The victim may be reading a page with rows beyond its new end. These rows belong to the thief.
-// Therefore every row belongs to exactly one piece at any moment. A thief that finds nothing has proved that its part is empty.
+// The victim's end moves to the cut immediately. The victim may be reading a page with rows beyond its new end. The thief processes
+// these rows, and the victim does not. So every row belongs to exactly one piece at any moment. If a thief finds no rows, its piece is empty.
 //
 // # Decided once
 //

@@ -22,8 +22,8 @@ type Workers struct {
 // NewWorkers returns workers that have not read a page yet. The argument page is the number of rows in a full page.
 func NewWorkers(page int) *Workers { return &Workers{page: float64(page)} }
 
-// Page handles a page that a step of a piece has read. yield is how many of the page's first keys belong to the piece. rest contains the step that
-// continues after these keys, or nothing at the end of the piece.
+// Page handles a page that a step of a piece has read. The first keys of the page belong to the piece, and the result yield is the
+// number of these keys. The result rest contains the step that continues after them. At the end of the piece, rest is empty.
 func (w *Workers) Page(s *Piece, step scan.Step, p scan.Page) (yield int, rest []scan.Step) {
 	yield = p.CountBefore(s.End)
 	more := p.Next != nil && yield == len(p.Keys)
@@ -170,7 +170,9 @@ func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 
 // assign divides idle workers among the pieces. Each piece gets one worker, beginning with the largest piece. Long pieces get further workers.
 func (w *Workers) assign(pieces []*Piece, idle int) []int {
-	const least = 0.25 // the number of expected pages for which a piece gets one worker; for n² times this number, it gets n workers
+	// A piece gets its first worker if at least this number of pages is expected in it. For n workers, at least n² times this number must be expected,
+	// and from the second worker on, also at least n pages.
+	const least = 0.25
 	given := make([]int, len(pieces))
 	worth := make([]float64, len(pieces))
 	for i, s := range pieces {

@@ -9,9 +9,9 @@
 // A service may also refuse a few requests at any load. So a Pace measures the share of refused requests. If the share
 // rises, the Pace halves the load for a trial. If the trial has a clearly lower share of refusals, or nearly as many
 // answers as before, the old load was too high. Otherwise the load returns to its old value, and the trial's share of
-// refusals becomes the *floor*. A share near the floor starts no further trial. A high share becomes the floor only after
-// a second trial. The first trial can mislead: if the service accepted a short burst of requests before this trial, the
-// trial may show no difference.
+// refusals becomes the *floor*. While the share stays near the floor, the Pace starts no further trial. A high share
+// becomes the floor only after a second trial. The first trial can mislead: if the service accepted a short burst of
+// requests before this trial, the trial may show no difference.
 //
 // A partition that throttles gets a limit in rows per second. The limit is nine tenths of the rate at which the partition answered rows while it
 // throttled. The limit grows by 3 % in each second in which the partition is busy and refuses less than a twentieth of the requests. After every

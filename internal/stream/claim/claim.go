@@ -83,7 +83,7 @@ func (id ID) Row(partition string, more ...storage.Property) storage.Entity {
 	}
 }
 
-// Check returns a KeyReused error if the row of the id belongs to another request.
+// Check returns a KeyReused error if the given row, which has the id's RowKey, was written for another request.
 func (id ID) Check(row storage.Entity) error {
 	if row.Get(requestColumn) != id.request {
 		return problem.ReusedKey()

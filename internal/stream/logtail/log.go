@@ -31,9 +31,8 @@ type Log struct {
 type Span struct {
 	Newer string // only rows newer than this key, which may be a result of [Since]
 	Older string // only rows older than this key
-	// If Since is not zero, the span leaves out rows that were written more than 10 ms before Since, by the service's
-	// clock. It may include rows that were written less than 10 ms before Since. The service still reads all rows
-	// between Newer and Older.
+	// If Since is not zero, the span leaves out rows that were written before Since, by the service's clock. But rows from
+	// the last 10 ms before Since may remain. The service still reads all rows between Newer and Older.
 	Since time.Time
 }
 

@@ -25,7 +25,7 @@ const (
 	settling  = 200 * time.Millisecond // rows younger than this are always read again
 )
 
-// The capacity of a position. Callers send a position in a URL, and hosts accept only a few thousand characters there.
+// The capacity of a position. Callers send a position in a URL, and hosts accept a URL of only a few thousand characters.
 const (
 	// maxSingle is the maximum number of groups that are newer than readUntil. A later call, with a later readUntil, returns the
 	// rows that do not fit into these groups.

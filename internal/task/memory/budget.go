@@ -215,8 +215,8 @@ func (p *Part) Grow(bytes int64) bool {
 	return p.grow(bytes)
 }
 
-// Bounded returns this part with a limit: the returned Part never grows beyond the memory for large work. It is for
-// work that can be split.
+// Bounded returns a Part that holds the same memory as p, but never grows beyond the memory for large work. It is for work
+// that can be split.
 func (p *Part) Bounded() *Part {
 	if p == nil {
 		return nil

@@ -26,7 +26,7 @@ type Request struct {
 type Plan struct {
 	Latency    time.Duration
 	Fail       Name          // "", Busy, or the rule that causes a timeout, a reset or a damaged answer
-	Cause      Name          // the rule that made the request fail; may be a rate limit if Fail is Busy
+	Cause      Name          // the rule that made the request fail; if this rule is a rate limit, Fail is Busy
 	RetryAfter time.Duration // the time in the header Retry-After, if Fail is Busy; 0 for no header
 
 	Short     bool
