@@ -261,7 +261,7 @@ func (p *pairFlags) words() string {
 	return strings.Join(all, " ")
 }
 
-// describe returns the kinds of the two places and the flags that name them.
+// describe returns a text such as "from a table to an export (--from orders --to backup)".
 func (p *pairFlags) describe(from, to place.Kind) string {
 	return fmt.Sprintf("from %v to %v (%s)", from, to, p.words())
 }

@@ -104,9 +104,10 @@
 // # Several identities
 //
 // A replacement that changes an index value or the sort value moves the record from one identity to another. One transaction
-// commits the move with both heads. Therefore both heads must be in one shard, and the first index value cannot change. A
-// move also raises the record's version. The rows of a moved record also contain the identity that the record had before its
-// first move. So a read recognises rows of one record with several identities, and returns the newest row.
+// commits the move and writes the heads of both identities. A transaction cannot write to two shards. So a move cannot change
+// the record's first index value, which selects the shard. A move raises the record's version. The rows of a moved record also
+// contain the identity that the record had before its first move. So a read recognises rows of one record with several
+// identities, and returns the newest row.
 //
 // Only eight hex digits of a hash distinguish records with the same sort value, so two records can have the same row key. If such
 // records also share an index value, the second record is refused. A replacement checks for such a collision before its commit.

@@ -206,7 +206,7 @@ func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows inde
 		case i == 0, best.err != nil, s.err == nil && key.Less(best.last, s.last):
 			best, s = s, best
 		}
-		part.Use(-s.bytes) // releases the memory of the page that is not the best
+		part.Use(-s.bytes) // releases the memory of s, which is not the best page so far
 	}
 	return best
 }

@@ -59,7 +59,7 @@ func newPlan(s index.Schema, q Lookup) (plan, error) {
 	return planOf(s, q, keys, errs)
 }
 
-// wantedValues returns the partitions of an index key's values.
+// wantedValues returns one index key of a query, with the partitions of the requested values.
 func wantedValues(s index.Schema, field string, values []string) (wanted, error) {
 	k := wanted{rank: s.Rank(field)}
 	for _, value := range values {

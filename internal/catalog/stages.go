@@ -22,9 +22,9 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// A write has four stages. First, one of the functions insertion, replacement and removal decides on the write. The decision
-// depends on heads that were read before. Second, commit records the write in the log. Third, apply writes the index rows.
-// Finally, finish answers the caller, and moves the entry to the changes.
+// A write has four stages. First, one of three functions decides on the write: insertion, replacement or removal. The
+// function relies on heads that were read before. Second, commit records the write in the log. Third, apply writes the index
+// rows. Finally, finish answers the caller, and moves the entry to the changes.
 
 // applyTime is the maximum time for writing index rows. Maintain writes the remaining rows.
 const applyTime = 5 * time.Minute
@@ -497,9 +497,9 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	return st.committer.toChanges(ctx, done)
 }
 
-// newestWrites returns those writes of an entry that are still the newest writes of their identities. It marks the heads of
-// these writes as not Sure, because another writer may have made the entry. If an identity has a newer write, the result
-// newer contains the entry of that write.
+// newestWrites returns those writes of an entry that are still the newest writes of their identities. Another writer may
+// have made the entry, so newestWrites marks the heads of the returned writes as not Sure. If an identity has a newer write,
+// the result newer contains the entry of that write.
 func (st *stages) newestWrites(ctx context.Context, e store.Entry) (writes []wal.Write, newer []wal.EntryID, err error) {
 	for _, w := range e.Writes {
 		h, err := st.headInDoubt(ctx, e, w)

@@ -88,8 +88,8 @@ func firstOf(ctx context.Context, o Objects, names ...string) (string, error) {
 	return "", nil
 }
 
-// ClaimTables claims the place for an export of many tables, as [Take] does. If begun is true, an earlier process has claimed the place and
-// begun the export.
+// ClaimTables claims the place for an export of many tables. If begun is false, it calls [Take]. If begun is true, an earlier process has
+// begun the export, so [PutClaim] is enough.
 func ClaimTables(ctx context.Context, to Objects, c Claim, begun bool) error {
 	if b, ok := to.(*Blobs); ok {
 		if err := b.Make(ctx); err != nil {

@@ -85,8 +85,9 @@ func strangeRefusal(err error) bool {
 	return errors.As(err, &a) && a.status >= http.StatusMultipleChoices && a.status < http.StatusInternalServerError
 }
 
-// validateAnswer returns nil if the service sent the answer, either a good answer to the operation or a refusal. A good
-// answer has the required headers, and a refusal has an error code. id is the request's id.
+// validateAnswer returns nil for a good answer to the operation, and for a refusal by the service. A good answer has the
+// required headers, and a refusal has an error code. For any other answer, the error is a strangeAnswer. id is the
+// request's id.
 func (o operation) validateAnswer(id string, required requiredHeaders, status int, h http.Header, body []byte) error {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	a := &strangeAnswer{service: o.service, status: status, contentType: kind}

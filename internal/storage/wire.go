@@ -72,8 +72,8 @@ type request struct {
 	expect      int64       // upper bound of a good answer's length in bytes; 0 for a short answer
 }
 
-// do sends a request through the pipeline, and returns the headers of a good answer, whose body is x.answer. The
-// argument what describes the request in errors.
+// do sends a request through the pipeline. If the answer is good, do returns the answer's headers, and x.answer is the
+// answer's body. The argument what describes the request in errors.
 func (x *exchange) do(ctx context.Context, pipeline runtime.Pipeline, what string, r request) (http.Header, error) {
 	raw, err := http.NewRequestWithContext(x.attach(ctx), r.method, r.url, nil)
 	if err != nil {

@@ -44,8 +44,8 @@ const (
 	// bodyTime is the maximum time in which a body may arrive. answerTime is the time for writing the answer, after the time for handling the request.
 	bodyTime   = 150 * time.Second
 	answerTime = 20 * time.Second
-	// If an answer is ready before the request's body has arrived, the answer waits for the rest of the body: for at
-	// most restTime, or until maxRest bytes of the body have arrived.
+	// An answer may be ready before the request's body has arrived. In this case, the answer waits until the whole body or
+	// its first maxRest bytes have arrived, but for at most restTime.
 	restTime = 10 * time.Second
 	maxRest  = 100 << 20 // the host's limit
 )

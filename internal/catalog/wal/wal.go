@@ -44,8 +44,8 @@ type Write struct {
 	// If this write removes a moved record from its former identity, Next contains the record's new identity, and the record's
 	// version after the move.
 	Next *FormerIdentity `json:"next,omitzero"`
-	// Lineage is set for a record that has moved. Lineage is the record's first identity, and that identity's last version. Rows
-	// of different identities with the same Lineage belong to one record.
+	// Lineage is set if the record has moved. Lineage contains the record's first identity, and the last version that the record
+	// had with this identity. If rows of different identities have the same Lineage, the rows belong to one record.
 	Lineage *FormerIdentity `json:"line,omitzero"`
 }
 
@@ -200,7 +200,7 @@ type VersionClaim struct {
 // record.
 func Superseded(rows []VersionClaim) []bool {
 	// The map newest contains the newest version of each identity, and the map lines contains the newest version of each lineage.
-	// If a record has moved from one identity to another, the map left contains the record's last version under the old identity.
+	// For the first identity of each moved record, the map left contains the last version that the record had with this identity.
 	newest, lines, left := map[index.IdentityHash]int64{}, map[FormerIdentity]int64{}, map[index.IdentityHash]int64{}
 	for _, r := range rows {
 		newest[r.Identity] = max(newest[r.Identity], r.Version)

@@ -29,7 +29,7 @@ type Record struct {
 type Option struct {
 	Name    string
 	Keep    Keep
-	Value   string // as a record stores the value
+	Value   string // the value in the form that a record stores
 	Default string // the value if the option is not given
 	Again   bool   // not stored, because the value may be secret or may decide who receives rows or tokens
 }

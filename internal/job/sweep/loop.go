@@ -249,8 +249,8 @@ func (r *run) dispatch() {
 			r.steal()
 			s, isFirst = f.nextRead(p.readable())
 		}
-		// If the memory has no room, a page is read only if no other page is held or being read. This limit does not apply to the page of the first
-		// step, because all other pages may wait for it.
+		// If the memory has no room, a page is read only if no other page is held or being read. But the page of the frontier's first step is read
+		// even without room, because all other pages may wait for this page.
 		if s == nil || !room && !isFirst && f.bytes+f.reads > 0 || !p.source.pool.take() {
 			break
 		}

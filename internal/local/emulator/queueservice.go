@@ -230,7 +230,7 @@ func (s queueService) parseMessages(c *call, op operation) (operation, error) {
 	op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, _ fault.Plan) (response, error) {
 		messages := q.Get(now, n, now.Add(seconds(hidden)))
 		s.counts.results(0, len(messages))
-		s.injector.Load().Charge(now, op.Request, len(messages)-1) // charges the further messages; op.Request has already charged the first one
+		s.injector.Load().Charge(now, op.Request, len(messages)-1) // for the rate limits, the request has already counted as one message
 		r := messageList(messages, (*messageXML).received)
 		r.found = len(messages)
 		return r, nil

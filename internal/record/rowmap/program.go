@@ -137,7 +137,8 @@ func guardOperator(q *gojq.Query) {
 	}
 }
 
-// guardCreation returns the term with a guard, or nil if the term does not create a value.
+// guardCreation returns the term with a guard for the value that the term creates. If the term needs no guard or is refused,
+// guardCreation returns nil.
 func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 	does := &gojq.Query{Term: t}
 	switch {

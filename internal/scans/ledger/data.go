@@ -61,7 +61,7 @@ func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn fun
 
 const readFailed = "read failed rows of scan "
 
-// FailedAt returns the failed rows at a position. It reports false if a retry has processed them.
+// FailedAt returns the failed rows at a position. If a retry has processed these rows, the second result is false.
 func (l ScanData) FailedAt(ctx context.Context, id ScanID, position string) ([]byte, bool, error) {
 	e, found, err := l.get(ctx, readFailed+string(id), string(id), failedPrefix+position)
 	return dataOf(e), found, err

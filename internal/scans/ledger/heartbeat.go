@@ -27,8 +27,8 @@ const (
 // Processes is the part of the ledger for the heartbeats of processes and for the rows of Maintain.
 type Processes struct{ rows }
 
-// HeartbeatTime is the interval between a process's heartbeats. A process writes its first heartbeat when it has held a
-// step for this time.
+// HeartbeatTime is the interval between a process's heartbeats. A process that has held a step for HeartbeatTime
+// begins to write heartbeats.
 const HeartbeatTime = 5 * time.Second
 
 // Heartbeat lists the steps that a process held when it wrote the heartbeat, and what it waited for.
@@ -126,8 +126,8 @@ const (
 	maxObservedHeartbeats = 2000
 )
 
-// Observation lists the pending steps that may be lost, as Maintain saw them at one time. Maintain in another process
-// may continue from this observation.
+// Observation contains what one run of Maintain saw: the pending steps that may be lost, and the heartbeats. A later run
+// of Maintain, perhaps in another process, compares the observation with what that run sees.
 type Observation struct {
 	At         time.Time            `json:"-"`     // when the observation ended, by the service's clock; zero means no observation
 	Steps      map[StepID]time.Time `json:"steps"` // when each step's row was last written

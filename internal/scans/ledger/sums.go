@@ -69,7 +69,7 @@ type Sums struct {
 
 	children int64        // how many steps have become pending
 	ahead    scan.Outlook // the estimated work of the pending steps, that is, of all children minus the done steps
-	balance  int64        // the sum of the hashes of the children's ids, minus the hashes of the done steps' ids; an overflow is harmless
+	balance  int64        // the sum of the hashes of the children's ids, minus the sum of the hashes of the done steps' ids; an overflow is harmless
 }
 
 // Pending returns the number of pending steps, and an estimate of their work.

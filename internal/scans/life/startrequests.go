@@ -72,8 +72,8 @@ func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) er
 	return nil
 }
 
-// sendStart sends the message for a start request of a scan that is not a member. For its members, the group sends
-// these messages. If such a message is lost, Maintain carries out the member's start request.
+// sendStart sends the message for a scan's start request. For a member, sendStart does nothing, because the group sends
+// the member's message. If this message is lost, Maintain carries out the member's start request.
 func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 	if !id.IsMember() {
 		by.SendStart(ctx, id)

@@ -15,7 +15,7 @@ type pendingRange struct {
 	high       *key.Key // the first key after the range; nil at the table's end
 	partlyRead bool     // some pages have been read
 	last       bool     // the range is one page, and high is the page's last key
-	launches   bool     // the step creates steps beyond its range, at keys from the hints
+	launches   bool     // the step will also create steps beyond this range, which begin at keys from the hints
 	state      string   // as shown
 }
 

@@ -89,10 +89,10 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 	return r.result(m), nil
 }
 
-// affordable returns how many of the found steps the next round may run. All rounds together make at most limit queries.
-// The round's pages must not exceed the bytes that the step can still hold. Each page is expected to have the mean size
-// of the earlier pages. The commit must also have room for the found steps that do not run, and for the children of the
-// steps that run.
+// affordable returns how many of the found steps the next round may run. The argument limit is the maximum number of
+// queries in all rounds together. The round's pages must not exceed the bytes that the step can still hold. Each page is
+// expected to have the mean size of the earlier pages. The commit must also have room for the found steps that do not
+// run, and for the children of the steps that run.
 func (r *reading) affordable(limit int) int {
 	steps := 0
 	for _, f := range r.found {
@@ -274,10 +274,10 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 	return q
 }
 
-// A step's children begin only after the step's writes. So an invocation makes only ownTransactions transactions
-// itself, and CopyRows steps write the other rows. A span that is handed over costs about rereadRequests requests: for
-// the message, for the step, and for reading the rows again. So a span of at most rereadRequests transactions is never
-// handed over.
+// A step's children begin only after the step's writes. So an invocation makes only about ownTransactions transactions
+// itself, and hands the other rows over to CopyRows steps. Each CopyRows step costs about rereadRequests additional
+// requests, because it needs a message and reads its rows again. So a span of rows is never handed over if it needs at
+// most rereadRequests transactions.
 const (
 	ownTransactions = 200
 	rereadRequests  = 7

@@ -75,7 +75,7 @@ func (id ID) None() bool { return id.row == "" }
 // Keyed reports whether the id comes from an Idempotency-Key.
 func (id ID) Keyed() bool { return id.row != "" && !strings.HasPrefix(id.row, invocationPrefix) }
 
-// Row returns the id's row in a partition. The row's properties are the request's hash and those of the argument more.
+// Row returns the id's row in a partition. The row contains the request's hash and the additional properties in more.
 func (id ID) Row(partition string, more ...storage.Property) storage.Entity {
 	return storage.Entity{
 		Key:        key.Key{Partition: partition, Row: id.row},
