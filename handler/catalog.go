@@ -81,7 +81,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 	}
 	switch {
 	case err != nil:
-		return config.CatalogSettings{}, job.Hint(usageError(err), "correct the setting, or the flag that replaces it: --table, --index-keys, --row-key or --wal")
+		return config.CatalogSettings{}, job.Hint(usageError(err), "correct the setting; if you gave --table, --index-keys, --row-key or --wal instead of the setting, correct the flag")
 	case f.name != "":
 		return config.CatalogSettings{}, usagef("--catalog %s: the setting TABLESWEEP_CATALOGS contains no catalog of this name", f.name)
 	}
@@ -163,7 +163,7 @@ type selection struct {
 func (s *selection) options() []option {
 	return []option{
 		{"row-from", perRun, &s.rowFrom, nil, "only records with this sort value or a later one"},
-		{"row-to", perRun, &s.rowTo, nil, "only records with this sort value or an earlier one, or with a sort value that starts with it"},
+		{"row-to", perRun, &s.rowTo, nil, "only records with this sort value, an earlier one, or one that begins with this text"},
 	}
 }
 

@@ -68,7 +68,7 @@ func (r *call) restore() error {
 		switch {
 		case !restored:
 		case r.part != nil && o.usage != "":
-			err = fmt.Errorf("this table's checkpoint contains --%[1]s, but the command was run without --%[1]s", o.name)
+			err = fmt.Errorf("this table's checkpoint was made with --%[1]s, but the command for all tables was run without --%[1]s", o.name)
 		default:
 			err = o.value().Set(value)
 		}

@@ -152,7 +152,7 @@ func TestForgedTable(t *testing.T) {
 		place string
 		want  string
 	}{
-		{map[string]string{"from": "orders", "to": "orders", "prefix": "p0"}, "/orders", "this table's checkpoint contains --prefix, but the command was run without --prefix"},
+		{map[string]string{"from": "orders", "to": "orders", "prefix": "p0"}, "/orders", "this table's checkpoint was made with --prefix, but the command for all tables was run without --prefix"},
 		{map[string]string{"from": "orders", "to": "orders"}, "/elsewhere", "the checkpoint is for "},
 	} {
 		points := t.TempDir()

@@ -98,7 +98,7 @@ func TestInterruptedAppendFinishes(t *testing.T) {
 	interrupt()
 	close(goOn)
 	err := <-ended
-	if exitCode(err) != exitInterrupted || hintFor(err) != "already appended: 3 events; leave these out when you try again" {
+	if exitCode(err) != exitInterrupted || hintFor(err) != "already appended: 3 events; when you try again, append only the other events" {
 		t.Errorf("got %v with exit code %d and hint %q, want an interrupt after 3 events", err, exitCode(err), hintFor(err))
 	}
 	var events []logtail.Event

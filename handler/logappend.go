@@ -141,5 +141,5 @@ func (a *appender) withCount(err error) error {
 	if err == nil || a.done == 0 {
 		return err
 	}
-	return job.Hint(err, fmt.Sprintf("already appended: %s; leave these out when you try again", problem.Plural(int64(a.done), "event")))
+	return job.Hint(err, fmt.Sprintf("already appended: %s; when you try again, append only the other events", problem.Plural(int64(a.done), "event")))
 }

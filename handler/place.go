@@ -276,7 +276,7 @@ func (f *rowFlags) options() []option {
 		{"before", fixed, &f.Bounds.Before, nil, "only partition keys less than this"},
 		{"filter", fixed, &f.Filter, nil, "OData filter, such as \"Size gt 10 and Color eq 'red'\""},
 		{"workers", perRun, &f.Workers, sweep.DefaultWorkers, "maximum number of concurrent requests"},
-		{"max-rows-per-second", free, &f.MaxRows, nil, "read at most this many rows per second, and write at most this many"},
+		{"max-rows-per-second", free, &f.MaxRows, nil, "maximum number of rows per second, counted separately for reads and writes"},
 		{"max-requests-per-second", free, &f.MaxRequests, nil, "maximum number of requests per second, including retries"},
 	}
 }

@@ -82,7 +82,7 @@ func (f *scansFlags) explain(err error) error {
 	var p *problem.Error
 	switch {
 	case storage.HasCode(err, "TableNotFound"):
-		return job.Hint(fmt.Errorf("no app keeps its scans in table %s of this account", f.table), "name the app's own storage with --connection, and the table of the app's scans with --state-table")
+		return job.Hint(fmt.Errorf("no app keeps its scans in table %s of this account", f.table), "set --connection to the app's own storage, and --state-table to the table of the app's scans")
 	case !errors.As(err, &p):
 	case p.Kind == problem.Invalid && p.Field != "":
 		return usagef("--%s %s", p.Field, p.Detail)

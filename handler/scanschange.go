@@ -35,7 +35,7 @@ type appFlags struct {
 }
 
 func (f *appFlags) options() []option {
-	return append(f.ofStorage(), option{"url", perRun, &f.url, nil, "call the app's API at this address, such as https://APP.azurewebsites.net, with the function key in " + keySetting})
+	return append(f.ofStorage(), option{"url", perRun, &f.url, nil, "call the API of the app at this address, such as https://APP.azurewebsites.net; " + keySetting + " contains the key"})
 }
 
 // openToChange opens the app's own storage, checks that the state table exists, and announces that the command changes this table.

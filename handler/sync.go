@@ -247,7 +247,7 @@ func (o *syncOptions) checkEqual(plan job.SyncPlan, done job.SyncResult) error {
 	case o.program != "" && o.Filter != "":
 		return job.Hint(job.ErrDifferent, "the map must not change a property that --filter compares, because the source's rows are filtered before the map, but the destination's rows already contain the map's changes")
 	case plan.Leave > 0:
-		return job.Hint(job.ErrDifferent, "some rows of the destination count as extra, because the source's rows with the same keys do not match --filter; sync without --filter")
+		return job.Hint(job.ErrDifferent, "sync leaves out the source's rows that do not match --filter, so the destination's rows with the same keys count as extra; run sync without --filter")
 	}
 	return job.Hint(job.ErrDifferent, "another program is writing to the source or the destination; run the command again")
 }

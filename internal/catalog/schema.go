@@ -115,7 +115,7 @@ func (sg *SchemaGuard) checkSchema(ctx context.Context, log *storage.Table) (fou
 	}
 	switch stored := row.Get("Schema"); {
 	case row.Get("State") != store.Ready:
-		return true, problem.Movingf("", `the records of catalog %s are being moved to the schema %s; try again later. If the migration was interrupted, "tablesweep catalog migrate" completes it. With the old settings, this command moves the records back`, sg.Name, stored)
+		return true, problem.Movingf("", `the records of catalog %s are being moved to the schema %s; try again later. If the migration was interrupted, run "tablesweep catalog migrate": with the new settings, this command completes the migration; with the old settings, it moves the records back`, sg.Name, stored)
 	case stored != sg.Schema.String():
 		return true, problem.Conflictf("", "catalog %s was written with the schema %s, but the settings say %s; restore the earlier index keys and row key in the settings, or move all records with: tablesweep catalog migrate", sg.Name, stored, sg.Schema)
 	}

@@ -70,7 +70,7 @@ func TestCSVForms(t *testing.T) {
 		{"types in OData's form", "PartitionKey@odata.type,PartitionKey,RowKey,N@odata.type,N\nEdm.String,p,1,Edm.Int64,4\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N@odata.type":"Edm.Int64","N":"4"}`, ""},
 		{"Excel's delimiter", "\ufeffsep=;\r\nPartitionKey;RowKey;N\r\np;1;7\r\np;2;x\r\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":7}`, `line 4 is not a row: N must be an Edm.Int32; it is "x"`},
 		{"values that a table would change", "PartitionKey,RowKey,N,N@type\np,1,9007199254740993,Double\np,2,2026-02-03T04:05:06.12345678Z,DateTime\np,3,1e400,Double\np,4,9007199254740993,Int64\n", place.CSV{},
-			`{"PartitionKey":"p","RowKey":"4","N@odata.type":"Edm.Int64","N":"9007199254740993"}`, `line 2 is not a row: N must be a number that an Edm.Double stores exactly, or an Edm.String; it is "9007199254740993"; ` +
+			`{"PartitionKey":"p","RowKey":"4","N@odata.type":"Edm.Int64","N":"9007199254740993"}`, `line 2 is not a row: N must be a number that an Edm.Double stores exactly (an Edm.String can store any number); it is "9007199254740993"; ` +
 				`line 3 is not a row: N must have at most 7 decimal places in its seconds; only an Edm.String can store more; it is "2026-02-03T04:05:06.12345678Z"; line 4 is not a row: N must be an Edm.Double; it is "1e400"`},
 		{"bad values", "PartitionKey,RowKey,N,N@type\np,1,x,Int32\np,2,1,Int33\np,3,1\np,4,1,Int32,x\np,5,\"a\"b,String\np,6,a\"b,String\np,7,\xff,String\n\xff,8,1,Int32\np,9,1,Int32\n", place.CSV{},
 			`{"PartitionKey":"p","RowKey":"9","N":1}`, `line 2 is not a row: N must be an Edm.Int32; it is "x"; line 3 is not a row: N has the type "Int33", which properties cannot have; line 4 is not a row: it has 3 cells, but the first line names 4 columns; ` +

@@ -220,7 +220,7 @@ func parseFields(s string) (map[string]string, error) {
 		case low == "developmentstorageproxyuri":
 			return nil, errors.New("the connection string has a DevelopmentStorageProxyUri, which is not supported; give the emulator's addresses as TableEndpoint, QueueEndpoint and BlobEndpoint")
 		case at < 0: // the text may be a key that was pasted without its name
-			return nil, fmt.Errorf("the connection string has a Name=value pair with an unknown name, which is not shown because it may be an account key; the most similar known name is %s", nearest(low))
+			return nil, fmt.Errorf("the connection string has an unknown name before a '='; the most similar known name is %s. The unknown name is not shown, because it may be an account key", nearest(low))
 		case twice:
 			return nil, fmt.Errorf("the connection string has %s twice; remove one", fieldNames[at])
 		}

@@ -78,7 +78,7 @@ func TestParseConnectionRefusesInvalidText(t *testing.T) {
 		{"an unknown name", "AccountName=a;AcountKey=" + key64, "the most similar known name is AccountKey"},
 		{"an unknown endpoint", "TableEndpoints=https://secret;SharedAccessSignature=sig=secret", "the most similar known name is TableEndpoint"},
 		{"a secondary endpoint, otherwise", "TableEndpointSecondary=https://secret", "known name is Table"},
-		{"a key without its name", "AccountName=a;c2VjcmV0secret==", "an unknown name, which is not shown because it may be an account key; the most similar"},
+		{"a key without its name", "AccountName=a;c2VjcmV0secret==", "the connection string has an unknown name before a '='; the most similar"},
 		{"no name before =", "AccountName=a;=secret", "an unknown name"},
 		{"an escaped SAS", "AccountName=a;SharedAccessSignature=sv=1&amp;sig=secret", "replace it by &"},
 		{"an escaped SAS in a URL", "https://a.table.core.windows.net/?sv=1&AMP;sig=secret", "replace it by &"},

@@ -26,7 +26,7 @@ func TestParseLine(t *testing.T) {
 		{"Doubles", `"A":3.0,"B":0.1,"C":1.7976931348623157E+308,"D":5e-324,"E":0.30000000000000004,"F@odata.type":"Edm.Double","F":3,"G@odata.type":"Edm.Double","G":"NaN"`,
 			`"A@odata.type":"Edm.Double","A":3.0,"B@odata.type":"Edm.Double","B":0.1,"C@odata.type":"Edm.Double","C":1.7976931348623157E+308,"D@odata.type":"Edm.Double","D":5e-324,` +
 				`"E@odata.type":"Edm.Double","E":0.30000000000000004,"F@odata.type":"Edm.Double","F":3,"G@odata.type":"Edm.Double","G":"NaN"`, "", false},
-		{"a Double of too many digits", `"A":0.12345678901234567890123`, "", "A must be a number that an Edm.Double stores exactly, or an Edm.String; it is 0.123", false},
+		{"a Double of too many digits", `"A":0.12345678901234567890123`, "", "A must be a number that an Edm.Double stores exactly (an Edm.String can store any number); it is 0.123", false},
 		{"a whole Double of too many digits", `"A@odata.type":"Edm.Double","A":9007199254740993`, "", "A must be a number that", false},
 		{"the type after the value", `"A":"9007199254740993","A@odata.type":"Edm.Double"`, "", "A must be a number that", false},
 		{"a Double that is too large", `"A":1e400`, "", "A must be a number that", false},

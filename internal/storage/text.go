@@ -82,7 +82,7 @@ func ParseProperty(name string, t Type, text string) (Property, error) {
 }
 
 var (
-	errTooManyDigits = errors.New("must be a number that an Edm.Double stores exactly, or an Edm.String")
+	errTooManyDigits = errors.New("must be a number that an Edm.Double stores exactly (an Edm.String can store any number)")
 	errFinerThanTick = errors.New("must have at most 7 decimal places in its seconds; only an Edm.String can store more")
 )
 

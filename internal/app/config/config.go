@@ -126,7 +126,7 @@ func Load(settings storage.Settings) (Config, error) {
 		errs = append(errs, fmt.Errorf("setting TABLESWEEP_STATE_TABLE: %w", err))
 	}
 	if days, err := strconv.Atoi(value("TABLESWEEP_SCAN_RETENTION")); err != nil || days < minRetention || days > maxRetention {
-		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SCAN_RETENTION must be a number of days from %[1]d to %[2]d; fewer than %[1]d are not enough, because a scan's messages exist for up to 7 days", minRetention, maxRetention))
+		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SCAN_RETENTION must be a number of days from %[1]d to %[2]d; the minimum is %[1]d, because a scan's messages exist for up to 7 days", minRetention, maxRetention))
 	} else {
 		c.ScanRetention = time.Duration(days) * 24 * time.Hour
 	}

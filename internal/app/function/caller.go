@@ -39,7 +39,7 @@ func (h Host) onlyFromHost(next http.Handler) http.Handler {
 		case h.Secret == "" && h.Development && foreign:
 			writeProblem(w, r, problem.NotFoundf("Host", "%q is not a name of this machine; in the environment Development, only localhost and loopback addresses are served", name))
 		case withoutPreflight(r) && ofOtherSite(r):
-			writeProblem(w, r, problem.Forbiddenf("Content-Type", "a web page of another site has sent this request, with a content type for which browsers do not check CORS; "+
+			writeProblem(w, r, problem.Forbiddenf("Content-Type", "a web page of another site has sent this request, and browsers do not check CORS for the request's content type; "+
 				"send application/json, and allow the site in the host's CORS settings"))
 		default:
 			r.Header.Del(envelope.HeaderSecret)

@@ -175,7 +175,7 @@ func cutEnd(item string, ends ...string) (field, end string, err error) {
 	if i := strings.LastIndexByte(field, ':'); i >= 0 {
 		field, end = strings.TrimSpace(field[:i]), strings.TrimSpace(field[i+1:])
 		if !slices.Contains(ends, end) {
-			err = fmt.Errorf("unknown ending %q; known endings are %s; if the colon is part of the field's name, add an ending, as in %q",
+			err = fmt.Errorf("unknown ending %q; use one of %s. If the colon is part of the field's name, write %q",
 				end, strings.Join(ends, ", "), field+":"+end+":"+ends[0])
 		}
 	}

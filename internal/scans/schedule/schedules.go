@@ -64,7 +64,7 @@ func ParseSchedules(text string) ([]Schedule, error) {
 			exports = append(exports, s)
 		}
 		if id := calendar.ID(s.Name, time.Time{}); ids[id] != "" {
-			err = errors.Join(err, fmt.Errorf("has the same name as the schedule %q, or a name that would give the same scan ids; choose another name", ids[id]))
+			err = errors.Join(err, fmt.Errorf("has the same name or the same scan ids as the schedule %q; choose another name", ids[id]))
 		} else {
 			ids[id] = s.Name
 		}

@@ -287,7 +287,7 @@ func (rd *Reader) Members(ctx context.Context, id ledger.ScanID, top int, cursor
 	case err != nil:
 		return ScanList{}, NotFound(id, err)
 	case s.Members == 0:
-		return ScanList{}, problem.NotFoundf("id", "the scan is not a group, because it has one table")
+		return ScanList{}, problem.NotFoundf("id", "the scan is not a group, so it has no members")
 	}
 	l := rd.lister(ctx, q)
 	var found []ledger.Listed
