@@ -91,7 +91,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 // needs lists functions that must succeed, in this order, before a command uses its catalog.
 type needs []func(*catalog.Catalog, context.Context) error
 
-// withCatalog calls the functions in the argument needed. If all these functions succeed, it calls fn. Then it waits
+// withCatalog calls the functions in the argument `needed`. If all these functions succeed, it calls fn. Then it waits
 // for the catalog's background work.
 func (f *catalogFlags) withCatalog(r *call, needed needs, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
 	settings, err := f.settings()

@@ -129,7 +129,7 @@ type lister struct {
 	err    error
 }
 
-// options returns the flags. The argument noun names the findings in the flags' descriptions.
+// options returns the flags. The argument `noun` names the findings in the flags' descriptions.
 func (l *lister) options(noun string) []option {
 	return []option{
 		{"all", perRun, &l.all, nil, fmt.Sprintf("print all %s, not only the first %d", noun, maxListed)},

@@ -66,14 +66,14 @@ func (f *yesFlag) options() []option {
 	return []option{{"yes", perRun, &f.yes, nil, "do not ask for confirmation"}}
 }
 
-// confirmDelete asks whether to delete rows or records. The question contains the texts of the arguments rows and address. To agree, the user must type
+// confirmDelete asks whether to delete rows or records. The question contains the texts of the arguments `rows` and `address`. To agree, the user must type
 // the table's name.
 func (f *yesFlag) confirmDelete(r *call, rows, address, table string) error {
 	return f.confirm(r, fmt.Sprintf("delete %s of %s", rows, address), "This cannot be undone. ", "--dry-run counts the rows, and --yes deletes them without asking", "the table's name", table)
 }
 
-// confirm asks whether to do something, unless --yes is given. To agree, the user must type the text of the argument answer. The question names this
-// text by the argument description, such as "the table's name". If stdin is not a terminal, the error contains the argument hint.
+// confirm asks whether to do something, unless --yes is given. To agree, the user must type the text of the argument `answer`. The question names this
+// text by the argument `description`, such as "the table's name". If stdin is not a terminal, the error contains the argument `hint`.
 func (f *yesFlag) confirm(r *call, do, warning, hint, description, answer string) error {
 	if f.yes {
 		return nil

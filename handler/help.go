@@ -99,7 +99,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// printHelp prints a command's help. If the command has many flags and full is false, the help is short.
+// printHelp prints a command's help. If the command has many flags and `full` is false, the help is short.
 func printHelp(c *cobra.Command, full bool) error {
 	addHelp(c) // adds the help again, because cobra adds the command "completion" and its subcommands late
 	var flags []*pflag.Flag
@@ -194,7 +194,7 @@ func usages(title string, flags []*pflag.Flag) string {
 	return "\n" + title + ":\n" + set.FlagUsagesWrapped(helpWidth)
 }
 
-// inGroups calls the function format with each group of the flags, and joins the results. The flags must be sorted by
+// inGroups calls the function `format` with each group of the flags, and joins the results. The flags must be sorted by
 // group.
 func inGroups(flags []*pflag.Flag, format func(title string, group []*pflag.Flag) string) (text string) {
 	for len(flags) > 0 {

@@ -22,7 +22,7 @@ type reportFlags struct {
 	style progress.Style
 }
 
-// options returns the options --progress and --json. The argument standard is the default of --progress, and asJSON is the description of --json.
+// options returns the options --progress and --json. The argument `standard` is the default of --progress, and asJSON is the description of --json.
 func (p *reportFlags) options(standard progress.Style, asJSON string) []option {
 	style := choose("progress", perRun, &p.style, "plain (a live line), json, none, or auto: plain on a terminal, else json", "", progress.Styles...)
 	style.standard = standard
@@ -52,7 +52,7 @@ func (j *jobFlags) job(r *call, rows job.Rows, from job.Place) job.Options {
 }
 
 // runEach runs a job that does something with each row. In a dry run, it prints an estimate instead. err is the error of the job's preparation, or nil.
-// verb is the summary's first word, such as "copied". If confirm is not nil, it asks whether to start. If finally is not nil, it is called after the job,
+// verb is the summary's first word, such as "copied". If `confirm` is not nil, it asks whether to start. If `finally` is not nil, it is called after the job,
 // even if rows failed.
 func (j *jobFlags) runEach(r *call, prepared *job.Job, err error, verb string, confirm, finally func() error) error {
 	if err != nil {

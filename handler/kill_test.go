@@ -70,7 +70,7 @@ func (g *gate) command(args ...string) *exec.Cmd {
 	return c
 }
 
-// kill starts a command, and kills it when lived returns true.
+// kill starts a command, and kills it when `lived` returns true.
 func (g *gate) kill(t *testing.T, lived func() bool, args ...string) {
 	t.Helper()
 	l := &life{lived: lived, killed: make(chan struct{})}

@@ -109,7 +109,7 @@ func localKey(flag string) string {
 // embedded is the value of --storage that selects storage in this process.
 const embedded = "embedded"
 
-// storageSettings returns the settings by which an app finds its storage. The settings' names begin with AzureWebJobsStorage. The argument text is a
+// storageSettings returns the settings by which an app finds its storage. The settings' names begin with AzureWebJobsStorage. The argument `text` is a
 // connection, or the name of a setting in the environment. If text is "embedded" or "AzureWebJobsStorage", the result is nil.
 func storageSettings(text string, environ []string) (map[string]string, error) {
 	switch {

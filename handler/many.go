@@ -45,7 +45,7 @@ func (f *accountFlags) openHome(r *call, flag string, at location, in *connectio
 	return h, err
 }
 
-// manyPlaces opens two places, which must differ: the source of the tables, and their destination. The function fits checks the options against the
+// manyPlaces opens two places, which must differ: the source of the tables, and their destination. The function `fits` checks the options against the
 // kinds of the places.
 func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, to place.Kind) error) (err error) {
 	if r.point.File != nil && len(r.point.Record.Places) == 1 { // the checkpoint is in the directory of the export, which may have moved

@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// location is a place as a command line names it. The field path does not contain the SAS of a URL, because errors and checkpoints
+// location is a place as a command line names it. The field `path` does not contain the SAS of a URL, because errors and checkpoints
 // repeat the path.
 type location struct {
 	path, sas string
@@ -149,7 +149,7 @@ func (p *pairFlags) kinds() (from, to place.Kind, err error) {
 	return from, to, err
 }
 
-// namesBoth returns an error if only the source's connection is given, because the destination's account would be unclear. table is true if the destination is
+// namesBoth returns an error if only the source's connection is given, because the destination's account would be unclear. `table` is true if the destination is
 // one or more tables.
 func (p *pairFlags) namesBoth(table bool) error {
 	inAccount := table || place.InBlobs(p.to.path) && !place.IsURL(p.to.path)
@@ -169,7 +169,7 @@ func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	}
 }
 
-// openPair opens both places, which must differ. If compare is true, the command reads and compares both places.
+// openPair opens both places, which must differ. If `compare` is true, the command reads and compares both places.
 func (p *pairFlags) openPair(r *call, compare bool) (from, to job.Place, err error) {
 	_, toKind, err := p.kinds()
 	if err == nil {
@@ -201,7 +201,7 @@ func (p *pairFlags) openPair(r *call, compare bool) (from, to job.Place, err err
 	return from, to, nil
 }
 
-// mayChange refuses tables in which an app or a Functions host stores its state, in any account. The argument flag is the flag that names the
+// mayChange refuses tables in which an app or a Functions host stores its state, in any account. The argument `flag` is the flag that names the
 // table.
 func mayChange(r *call, flag string, to *storage.Table) error {
 	if storage.OfHost(to.Name()) {

@@ -28,8 +28,8 @@ func (d Delete) Changes() *storage.Table { return d.Table }
 // Split divides rows into transactions.
 func (Delete) Split(rows []storage.Row) [][]storage.Row { return Copy{}.Split(rows) }
 
-// DeleteFound deletes the rows that a query finds. If the function include is not nil, it decides from a
-// row's key and Timestamp whether to delete the row. Even after an error, the result removed is the
+// DeleteFound deletes the rows that a query finds. If the function `include` is not nil, it decides from a
+// row's key and Timestamp whether to delete the row. Even after an error, the result `removed` is the
 // number of deleted rows.
 func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, include func(storage.Row) bool) (removed int64, err error) {
 	q.Select = []string{"Timestamp"}

@@ -43,7 +43,7 @@ func (l *Limiter) Started(partition string, rows int) {
 	l.partitions.Started(partition, rows, time.Now())
 }
 
-// Send calls the function send after [Limiter.Started], with options derived from o. The function send makes one
+// Send calls the function `send` after [Limiter.Started], with options derived from o. The function `send` makes one
 // request, or several in sequence, and returns how many rows it wrote or read. A throttled request is repeated when
 // the partition can accept all rows of the request.
 func (l *Limiter) Send(o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {

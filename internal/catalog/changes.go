@@ -54,7 +54,7 @@ func changeLog(table *storage.Table, sizes *logtail.Sizes) logtail.Log {
 	return logtail.Log{Table: table, Shards: shards, Prefix: store.ChangePrefix, Sizes: sizes}
 }
 
-// Changes calls the function take with each change, newest first, until take returns false. The argument top, from 1 to
+// Changes calls the function `take` with each change, newest first, until `take` returns false. The argument `top`, from 1 to
 // MaxTop, is the maximum number of changes. If cursor is not "", it lists only changes older than the cursor. If since is not zero, it lists only
 // changes after that time. It returns the cursor for the next page, or "" after the last page. Changes are kept for
 // [Options.KeepChanges]. A page costs one request for each of the 16 shards.
@@ -90,8 +90,8 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 	return next, nil
 }
 
-// ChangesAfter calls the function take with each change after a position. It sorts the changes by id, oldest first. The
-// argument top, from 1 to MaxTop, is the maximum number of changes. The argument after is the position: [logtail.Now], a
+// ChangesAfter calls the function `take` with each change after a position. It sorts the changes by id, oldest first. The
+// argument top, from 1 to MaxTop, is the maximum number of changes. The argument `after` is the position: [logtail.Now], a
 // time, the id of a change, or the result of an earlier call. If the position is a time or an id, ChangesAfter lists only changes that were committed
 // later. It finds each change once.
 //

@@ -166,7 +166,7 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 }
 
 // heads returns the page's live heads that may match the query. It releases the memory of the page's other rows. The result
-// named bytes is the memory that the returned heads occupy.
+// named `bytes` is the memory that the returned heads occupy.
 func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, bytes int64, err error) {
 	for _, row := range page.Rows {
 		h, err := store.HeadOf(row.Entity())

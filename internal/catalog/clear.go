@@ -30,7 +30,7 @@ type tombstones struct {
 // later.
 type clearer struct{ *store.Store }
 
-// readTombstones reads the tombstones of a deletion, and older rows of the deleted identity. If the argument known
+// readTombstones reads the tombstones of a deletion, and older rows of the deleted identity. If the argument `known`
 // contains the ETag of a tombstone, the tombstone is not read.
 func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[index.PartitionKey]string) (tombstones, error) {
 	l := tombstones{write: w}

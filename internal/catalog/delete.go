@@ -60,7 +60,7 @@ func (d Deleted) Summary() string {
 // deleteTime is over, or if there is no memory for the next records, Delete ends early, but not before it has deleted a
 // record. If Delete ends early, the result's More is true. After an error, [Deleted.Summary] describes the deletions so far,
 // and a retry deletes the remaining records. If the argument on contains a condition, the query must find only one record. If
-// the query has an ID, a record with this ID must exist. The query's Top and Cursor must not be set. If the function noted is
+// the query has an ID, a record with this ID must exist. The query's Top and Cursor must not be set. If the function `noted` is
 // not nil, Delete calls it after each deletion, with the number of records deleted so far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
@@ -152,7 +152,7 @@ var errNotToDelete = errors.New("the record was written after the deletion had b
 // checkDeletable reports whether the record of a live head may be deleted. It returns errNotToDelete if this deletion has already deleted a record with the
 // same identity. If the head's write is newer than the deletion's claim, only the try that made the claim may delete the record, and only if no
 // repetition has taken over the claim. In any other case, the error is also errNotToDelete. The head is read before the claim is checked. So if a
-// repetition has taken over the claim of a suspended first try, the first try does not delete newer records. The argument row is the index row in
+// repetition has taken over the claim of a suspended first try, the first try does not delete newer records. The argument `row` is the index row in
 // which the record was found, or empty.
 func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
@@ -183,7 +183,7 @@ func (x *bulkDeletion) isNewer(h *store.Head, row storage.Entity, version int64)
 	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))
 }
 
-// deletePages deletes the records that the query finds, page by page. The result missed reports whether the search may
+// deletePages deletes the records that the query finds, page by page. The result `missed` reports whether the search may
 // have missed a record that moved during the search.
 func (x *bulkDeletion) deletePages(ctx context.Context, q Lookup) (missed bool, err error) {
 	x.behind = false
@@ -251,8 +251,8 @@ func (x *bulkDeletion) isOver() bool {
 	return x.err != nil || x.done.Records > 0 && x.Clock().Sub(x.start) >= deleteTime
 }
 
-// member returns the deletion of one identity as a member of a group. The argument first is the hash of the identity's first
-// index value. When the member runs, it calls the function remove, unless the whole deletion is over. The function remove
+// member returns the deletion of one identity as a member of a group. The argument `first` is the hash of the identity's first
+// index value. When the member runs, it calls the function `remove`, unless the whole deletion is over. The function `remove`
 // returns the results of stages.removeAt.
 func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash, weight int64, remove func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {
@@ -331,7 +331,7 @@ func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) 
 	return done, err
 }
 
-// readAhead starts to read the slots of the write's index rows. The argument row is the index row that was already read,
+// readAhead starts to read the slots of the write's index rows. The argument `row` is the index row that was already read,
 // so readAhead does not read this row again. The returned function waits for the slots. It omits slots that could not be
 // read. It also omits slots that contain other records, because the record to delete may move into such a slot before
 // the deletion.

@@ -36,7 +36,7 @@ func (m match) meta() Meta {
 }
 
 // mergedPage contains the rows of an index key in a range. The rows come from all partitions, and are sorted by RowKey. Rows
-// whose RowKeys are greater than the field last are not included.
+// whose RowKeys are greater than the field `last` are not included.
 type mergedPage struct {
 	key   wanted
 	rows  []candidate // sorted by RowKey
@@ -67,8 +67,8 @@ type answer struct {
 	next  string // the next page's cursor
 }
 
-// search returns a page of the records that match the query. If the function gone is not nil, search calls it for each
-// tombstone that it reads. If all is true, search has no time limit: it reads until the page is full or there are no more
+// search returns a page of the records that match the query. If the function `gone` is not nil, search calls it for each
+// tombstone that it reads. If `all` is true, search has no time limit: it reads until the page is full or there are no more
 // records.
 //
 // A matching record has the same RowKey under each index key of the query. Therefore search reads a page under every key
@@ -130,7 +130,7 @@ type search struct {
 }
 
 // takeRows adds the matches of a merged page to the answer. It takes either all rows with the same RowKey, or none of these
-// rows. full is true if the answer is complete. last is the RowKey of the last row taken or, if no row was taken, the value of the argument after.
+// rows. `full` is true if the answer is complete. last is the RowKey of the last row taken or, if no row was taken, the value of the argument `after`.
 func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {

@@ -38,7 +38,7 @@ func newTrail(rd *Reader, p plan) trail {
 }
 
 // leadsOn reports whether a row is a tombstone that the call must follow, because the call may have missed the moved record:
-// the record may have moved to rows that the call had already read. If the argument several is true, the call reads several
+// the record may have moved to rows that the call had already read. If the argument `several` is true, the call reads several
 // partitions. Such a call may also have read the record's new partition before the record's new row was written.
 func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	switch {
@@ -98,9 +98,9 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 var errLostTrail = errors.New("the record has moved, and its new identity is unknown")
 
 // trace follows the moves of a record, and returns the live head of the record's current identity, or nil if the record was
-// deleted. The argument start is the identity at which trace begins. The argument lineage is the Lineage of the record's
+// deleted. The argument `start` is the identity at which trace begins. The argument `lineage` is the Lineage of the record's
 // writes; see [wal.Write]. For each move, trace makes one request and subtracts 1 from *hops. If another record has taken one
-// of the identities, or if *hops is 0 before the current identity is found, the error is errLostTrail.
+// of the identities, or if *`hops` is 0 before the current identity is found, the error is errLostTrail.
 func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, lineage wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {
 		*hops--
@@ -166,7 +166,7 @@ func (t *trail) answer(next string) answer {
 	return answer{t.found, next}
 }
 
-// contents returns the record of a live head. If a later write has replaced the record, found is false. The record's memory is
+// contents returns the record of a live head. If a later write has replaced the record, `found` is false. The record's memory is
 // counted in ctx's [memory.Part].
 func (rd *Reader) contents(ctx context.Context, h *store.Head) (r record.Record, found bool, err error) {
 	row, found, err := rd.Index.With(charged(ctx)).Get(ctx, h.At(h.Partitions[0]))

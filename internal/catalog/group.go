@@ -35,8 +35,8 @@ const (
 	maxBackground = 100
 )
 
-// member is one of several writes of different identities. The field first is the hash of the write's first index value. The
-// write of a large record counts as several writes; the field weight is their number.
+// member is one of several writes of different identities. The field `first` is the hash of the write's first index value. The
+// write of a large record counts as several writes; the field `weight` is their number.
 type member struct {
 	first  index.FirstHash
 	weight int64

@@ -101,7 +101,7 @@ func (w *world) recover(c *catalog.Catalog) {
 	}
 }
 
-// mortal returns the catalog in a process that dies at its n-th request, or never if n is 0. If applied is true, the storage
+// mortal returns the catalog in a process that dies at its n-th request, or never if n is 0. If `applied` is true, the storage
 // carries out that request. The process never gets the answer.
 func (w *world) mortal(n int, applied bool, now func() time.Time) (*catalog.Catalog, *emulatortest.Process) {
 	w.Helper()

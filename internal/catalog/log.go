@@ -129,7 +129,7 @@ var errLost = &unanswered{errors.New("the commit was interrupted")}
 
 var errTooMany = errors.New("too large for a transaction")
 
-// writeLog sends the operations of several writes as one transaction. If the transaction is refused, the result failed is the
+// writeLog sends the operations of several writes as one transaction. If the transaction is refused, the result `failed` is the
 // index of the write that caused the refusal, or -1 if that write is unknown.
 func (ct *committer) writeLog(ctx context.Context, all [][]storage.Op) (failed int, err error) {
 	b := ct.Log.Batch()

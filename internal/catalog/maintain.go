@@ -64,7 +64,7 @@ func (mt *Maintainer) CompleteAll(ctx context.Context) error {
 	return store.EachShard(func(shard store.Shard) error { return mt.recoverShard(ctx, shard, true) })
 }
 
-// recoverShard applies the shard's pending entries, and deletes tombstones that are no longer needed. If the argument all is
+// recoverShard applies the shard's pending entries, and deletes tombstones that are no longer needed. If the argument `all` is
 // false, recoverShard skips parked entries, and entries that are younger than inFlight. If the service will always refuse an
 // entry, recoverShard parks the entry; see park.
 func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all bool) error {

@@ -316,7 +316,7 @@ func (m *modelRun) storeResult(o operation, done catalog.Written, err error) {
 }
 
 // condition returns the condition of a write. Mostly there is no condition. Sometimes the condition is that a record, which
-// condition reads first, has not changed, or that there is no record. The result known contains the records read. The query may
+// condition reads first, has not changed, or that there is no record. The result `known` contains the records read. The query may
 // be changed to one that selects this record by its ID.
 func (m *modelRun) condition(c *catalog.Catalog, rnd *randv2.Rand, o *operation) (on catalog.Condition, known catalog.Matches) {
 	switch rnd.IntN(6) {

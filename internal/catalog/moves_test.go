@@ -101,7 +101,7 @@ func (c client) Do(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// play carries out waiting requests until done is closed.
+// play carries out waiting requests until `done` is closed.
 func (t *turns) play(rnd *randv2.Rand, done chan struct{}, requests *int) {
 	for {
 		synctest.Wait()

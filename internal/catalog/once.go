@@ -34,7 +34,7 @@ func onceOf(key string, parts ...any) claim.ID {
 }
 
 // doOnce carries out the request with the id o, or returns the answer of an earlier try. It first claims the request, if a
-// claim is needed. Then it calls the function write. The transaction that commits the write also stores the answer, in one
+// claim is needed. Then it calls the function `write`. The transaction that commits the write also stores the answer, in one
 // of the shards. If the Idempotency-Key was used for a different write to this catalog, the error is KeyReused. If a write
 // is invalid, doOnce releases its claim, so a corrected write can use the same key.
 func (wr *Writer) doOnce(ctx context.Context, o claim.ID, shards []store.Shard, write func() (Written, error)) (Written, error) {
@@ -68,7 +68,7 @@ func (wr *Writer) doOnce(ctx context.Context, o claim.ID, shards []store.Shard, 
 	return done, err
 }
 
-// writeOne writes the only record that the selector finds, for the request with the id o. It calls the function decide with the
+// writeOne writes the only record that the selector finds, for the request with the id o. It calls the function `decide` with the
 // record's head.
 func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, decide func(*store.Head) (decision, error)) (Written, error) {
 	shards, err := shardsOf(wr.Schema, selector)

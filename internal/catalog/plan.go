@@ -76,8 +76,8 @@ func wantedValues(s index.Schema, field string, values []string) (wanted, error)
 	return k, nil
 }
 
-// planOf returns the plan of a query. The argument errs contains the errors that the caller has found in the query's keys. If
-// errs is not nil, planOf returns an error that contains errs.
+// planOf returns the plan of a query. The argument `errs` contains the errors that the caller has found in the query's keys. If
+// `errs` is not nil, planOf returns an error that contains errs.
 func planOf(s index.Schema, q Lookup, keys []wanted, errs error) (plan, error) {
 	p := plan{keys: keys, top: cmp.Or(q.Top, DefaultTop), counts: q.counts}
 	errs = errors.Join(errs, input.Top(p.top, MaxTop))

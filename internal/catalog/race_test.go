@@ -42,7 +42,7 @@ func containsAll(what string, texts []string) bool {
 	return true
 }
 
-// holdOnce returns a function hold that holds back the first request that contains all the texts. The channel reached is closed
+// holdOnce returns a function `hold` that holds back the first request that contains all the texts. The channel `reached` is closed
 // when the request is held back. The request continues when release is closed.
 func holdOnce(texts ...string) (hold func(string) chan struct{}, reached, release chan struct{}) {
 	reached, release = make(chan struct{}), make(chan struct{})
@@ -57,13 +57,13 @@ func holdOnce(texts ...string) (hold func(string) chan struct{}, reached, releas
 	}, reached, release
 }
 
-// gated returns the catalog in a process whose requests can be held back before they are sent. The function hold returns the channel for which a
+// gated returns the catalog in a process whose requests can be held back before they are sent. The function `hold` returns the channel for which a
 // request waits, or nil.
 func (w *world) gated(hold func(what string) chan struct{}) *catalog.Catalog {
 	return w.held(false, hold)
 }
 
-// held is gated with one more argument: if answers is true, requests are carried out and their answers are held back.
+// held is gated with one more argument: if `answers` is true, requests are carried out and their answers are held back.
 func (w *world) held(answers bool, hold func(what string) chan struct{}) *catalog.Catalog {
 	var mu sync.Mutex // guards hold
 	next := w.emulator.Transport()

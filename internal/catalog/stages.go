@@ -81,9 +81,9 @@ func refuse(err error, firstHashes ...index.FirstHash) error {
 	return &refused{err, firstHashes}
 }
 
-// write carries out the decision that the function decide returns, for the request with the id o. If another writer is faster,
-// the function decide is called again. If decide refuses, write completes the index rows of the records that caused the
-// refusal, and calls decide again. Therefore a client that reads after a refusal sees these records.
+// write carries out the decision that the function `decide` returns, for the request with the id o. If another writer is faster,
+// the function `decide` is called again. If decide refuses, write completes the index rows of the records that caused the
+// refusal, and calls `decide` again. Therefore a client that reads after a refusal sees these records.
 func (st *stages) write(ctx context.Context, o claim.ID, decide func() (decision, error)) (Written, error) {
 	for range maxRaces {
 		var done Written
@@ -125,9 +125,9 @@ func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, erro
 	return Written{outcomes[e.Kind], metaOf(e.Writes[len(e.Writes)-1]), e.Record}, nil
 }
 
-// removeAt is Remove with more arguments. The argument read is the identity's head, or nil if the head was not read. The argument
-// slots is nil, or a function that returns the slots that were already read. If the function check returns an error, the head's
-// record is kept. If done is true, the deletion is committed, even if err is not nil.
+// removeAt is Remove with more arguments. The argument `read` is the identity's head, or nil if the head was not read. The argument
+// `slots` is nil, or a function that returns the slots that were already read. If the function `check` returns an error, the head's
+// record is kept. If `done` is true, the deletion is committed, even if err is not nil.
 func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.FirstHash, identity index.IdentityHash, r record.Record, check func(*store.Head) error, slots func() knownSlots) (done bool, err error) {
 	w, err := st.write(ctx, claim.ID{}, func() (decision, error) {
 		h := read
@@ -193,7 +193,7 @@ func insertDecision(h *store.Head, w wal.Write, r record.Record) decision {
 	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, store.HashOf(r)}}}
 }
 
-// replacement decides whether the record r replaces an old record. The argument old is the live head of the old record, and w
+// replacement decides whether the record r replaces an old record. The argument `old` is the live head of the old record, and w
 // describes the index rows of r.
 func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write, r record.Record) (decision, error) {
 	var target *store.Head
@@ -238,7 +238,7 @@ func (st *stages) checkRowKey(ctx context.Context, w wal.Write) error {
 	return err
 }
 
-// removal returns the decision to delete the record r, whose head h must be live. The argument slots is nil, or a function that
+// removal returns the decision to delete the record r, whose head h must be live. The argument `slots` is nil, or a function that
 // returns the slots that were already read.
 func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, slots func() knownSlots) (decision, error) {
 	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, st.afterMove(ctx, h)
@@ -281,7 +281,7 @@ type applied struct {
 }
 
 // apply writes the index rows of an entry's writes, in all partitions concurrently. If some partitions fail, it still writes
-// the others, and returns one of the errors. The argument known contains the slots of those
+// the others, and returns one of the errors. The argument `known` contains the slots of those
 // rows that the caller has already read. If there are several writes, known must be empty.
 func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, known knownSlots) (applied, error) {
 	partitions := map[index.PartitionKey][]wal.Write{}
@@ -377,7 +377,7 @@ func (st *stages) readSlot(ctx context.Context, partition index.PartitionKey, w 
 	return st.SlotOf(row), nil
 }
 
-// rowOps returns the operations that carry out the writes in a partition. The argument slots contains the present state of the
+// rowOps returns the operations that carry out the writes in a partition. The argument `slots` contains the present state of the
 // writes' rows. The error is a [collision].
 func rowOps(partition index.PartitionKey, writes []wal.Write, slots []store.Slot, r record.Record) (ops []storage.Op, err error) {
 	for i, w := range writes {
@@ -438,7 +438,7 @@ func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryI
 // applyFor applies the pending entries of records whose first index value has one of the given hashes. It makes one request for
 // each shard that contains such records. A shard may contain large entries of other records. Therefore applyFor reads the
 // shard's entries without their records, and then reads each needed entry. If at least one of these entries was applied or
-// withdrawn, found is true.
+// withdrawn, `found` is true.
 func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (found bool, err error) {
 	var shards []store.Shard
 	for _, first := range firstHashes {
@@ -499,7 +499,7 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 
 // newestWrites returns those writes of an entry that are still the newest writes of their identities. Another writer may
 // have made the entry, so newestWrites marks the heads of the returned writes as not Sure. If an identity has a newer write,
-// the result newer contains the entry of that write.
+// the result `newer` contains the entry of that write.
 func (st *stages) newestWrites(ctx context.Context, e store.Entry) (writes []wal.Write, newer []wal.EntryID, err error) {
 	for _, w := range e.Writes {
 		h, err := st.headInDoubt(ctx, e, w)

@@ -80,7 +80,7 @@ func (wr *Writer) Put(ctx context.Context, r record.Record, on Condition) (Writt
 	})
 }
 
-// writeAt writes the record r, for the request with the id o. It calls the function decide with the record's identity.
+// writeAt writes the record r, for the request with the id o. It calls the function `decide` with the record's identity.
 func (wr *Writer) writeAt(ctx context.Context, r record.Record, o claim.ID, decide func(index.Identity) (decision, error)) (Written, error) {
 	id, err := wr.Identify(r)
 	if err != nil {
@@ -143,8 +143,8 @@ func (wr *Writer) Patch(ctx context.Context, patch []byte, selector Lookup, on C
 	})
 }
 
-// changeOne replaces the only record that the selector finds. The function change gets the head of the old record, and returns
-// the new record r. If another write has replaced this head, change cannot make r, and its result named found is false.
+// changeOne replaces the only record that the selector finds. The function `change` gets the head of the old record, and returns
+// the new record r. If another write has replaced this head, change cannot make r, and its result named `found` is false.
 func (wr *Writer) changeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, change func(*store.Head) (r record.Record, found bool, err error)) (Written, error) {
 	return wr.writeOne(ctx, selector, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := change(h)
@@ -187,7 +187,7 @@ func (wr *Writer) InsertAll(ctx context.Context, records record.Some, keyOf func
 }
 
 // WriteAll writes records, many at the same time. Records with the same identity are written one after another, in their order.
-// WriteAll calls the function write with each record's index, and returns a result for each record. If the process dies, some
+// WriteAll calls the function `write` with each record's index, and returns a result for each record. If the process dies, some
 // records are not written. Maintain completes records that are half written.
 func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {
 	results := make([]Result, records.Len())

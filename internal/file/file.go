@@ -53,7 +53,7 @@ func portable(name string) bool {
 	return !strings.ContainsAny(name, `\:*?"<>|`) && !strings.HasSuffix(name, ".") && !strings.HasSuffix(name, " ") && !devices.MatchString(name)
 }
 
-// leadsIn reports whether p.name is valid and leads to a file below p.dir. If the argument windows is true, neither the name
+// leadsIn reports whether p.name is valid and leads to a file below p.dir. If the argument `windows` is true, neither the name
 // nor the directory may be a Windows device.
 func (p Path) leadsIn(windows bool) bool {
 	ok := p.name != "." && fs.ValidPath(p.name) && !(windows && devices.MatchString(filepath.Base(p.dir)))
@@ -232,7 +232,7 @@ func (p Path) Replace(content []byte) error {
 	})
 }
 
-// put writes a temporary file. Then it calls the function move, which gives the temporary file the path's name.
+// put writes a temporary file. Then it calls the function `move`, which gives the temporary file the path's name.
 func (p Path) put(root *os.Root, write func(io.Writer) error, move func(temp string) error) error {
 	temp := p.name + "." + strings.ToLower(rand.Text()[:tempDigits]) + tempExt
 	f, err := root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -150,7 +150,7 @@ func Query(raw string, params []Parameter) (url.Values, error) {
 	return read, nil
 }
 
-// Top checks that the parameter top, the maximum number of items in the answer, is from 1 to the given limit.
+// Top checks that the parameter `top`, the maximum number of items in the answer, is from 1 to the given limit.
 func Top(n, limit int) error {
 	if n < 1 || n > limit {
 		return problem.Invalidf("top", "must be a number from 1 to %d", limit)

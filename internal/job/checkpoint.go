@@ -67,7 +67,7 @@ func (p *Checkpoint) Open(options []Option) (set map[string]string, err error) {
 	return set, nil
 }
 
-// journalIn returns the path of the journal in a directory. If the directory contains an unfinished export, the result named export is true.
+// journalIn returns the path of the journal in a directory. If the directory contains an unfinished export, the result `export` is true.
 // Otherwise, the journal is the journal of a command that processes many tables.
 func journalIn(dir string) (path string, export bool) {
 	for _, name := range []string{place.JournalName, place.ClaimName} {
@@ -116,7 +116,7 @@ func (p *Checkpoint) restore(options []Option, export bool) (map[string]string, 
 	return set, err
 }
 
-// recordForms returns the options in the form in which a record stores them. The argument home is the directory of the record's file.
+// recordForms returns the options in the form in which a record stores them. The argument `home` is the directory of the record's file.
 func recordForms(options []Option, home string) (all []jobrecord.Option) {
 	for _, o := range options {
 		switch {

@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// writeCSV writes rows as CSV. The argument each is a function that reads all rows, and writeCSV calls this function twice. The first call finds
-// the columns. The second call, in which the argument last is true, writes the rows.
+// writeCSV writes rows as CSV. The argument `each` is a function that reads all rows, and writeCSV calls this function twice. The first call finds
+// the columns. The second call, in which the argument `last` is true, writes the rows.
 func (o Options) writeCSV(form place.CSV, c *place.Codec, out io.Writer, each func(last bool, fn func([]storage.Row) error) (sweep.Totals, error)) (t sweep.Totals, err error) {
 	columns := &place.Columns{CSV: form, Lossy: func(k key.Key, name string) {
 		o.Meter.Print("changed", fmt.Sprintf("PartitionKey %q RowKey %q: CSV cannot hold the invalid Unicode in %s; the file has U+FFFD instead", k.Partition, k.Row, name))

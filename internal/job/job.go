@@ -86,8 +86,8 @@ type Estimate struct {
 	Sentence string // describes the destination
 }
 
-// Estimate checks the job's permissions, and counts the job's rows until the duration limit is over. If limit is 0, it counts all rows. It reads
-// only keys, and changes nothing. The argument price is the price of 10,000 requests, in dollars.
+// Estimate checks the job's permissions, and counts the job's rows until the duration limit is over. If `limit` is 0, it counts all rows. It reads
+// only keys, and changes nothing. The argument `price` is the price of 10,000 requests, in dollars.
 func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) (e Estimate, err error) {
 	sentence, missing, err := j.intent.check(ctx)
 	if err != nil {
@@ -263,7 +263,7 @@ func (j *Job) openFailed(ctx context.Context, durable bool) (list *rowlist.Write
 const maxListed = 100
 
 // reporter returns a function that prints failed rows on the meter. The function prints at most maxListed rows. After the last
-// of these rows, it prints the argument more as a warning.
+// of these rows, it prints the argument `more` as a warning.
 func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 	listed := 0
 	return func(rows []action.Failure) error {

@@ -32,7 +32,7 @@ func (o Options) mapWork(w action.Work) action.Work {
 	return action.Mapped{Work: w, Map: o.Map.Rows, Limiter: &action.Limiter{}, Slots: semaphore.NewWeighted(int64(o.Workers))}
 }
 
-// mappedSource returns a source with the mapped rows of s. The map must not change keys. If pass is true, the source omits rows for which the map
+// mappedSource returns a source with the mapped rows of s. The map must not change keys. If `pass` is true, the source omits rows for which the map
 // fails.
 func (o Options) mappedSource(s storage.Source, pass bool) storage.Source {
 	if o.Map == nil {
@@ -113,7 +113,7 @@ func Preview(ctx context.Context, o Options, n int, fn func(before storage.Entit
 	return err
 }
 
-// previewLines calls the function show with the first rows of a file or of stdin. The function left returns how many more
+// previewLines calls the function `show` with the first rows of a file or of stdin. The function `left` returns how many more
 // rows are needed.
 func (o Options) previewLines(ctx context.Context, left func() int, show func([]storage.Row) error) error {
 	in, err := o.openLines(ctx)

@@ -38,7 +38,7 @@ func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
 		return nil, err
 	}
 	queue := w.Queue
-	// The function try makes the messages for the rows of the first page, but does not send them. It fails if the template fails for each of these
+	// The function `try` makes the messages for the rows of the first page, but does not send them. It fails if the template fails for each of these
 	// rows.
 	try := func(rows []storage.Row) error {
 		rows, err := o.tryMap(ctx, rows)

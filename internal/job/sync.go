@@ -21,7 +21,7 @@ type Sync struct {
 	deletes bool
 }
 
-// NewSync prepares a sync of two places. If deletes is true, the sync deletes extra rows. NewSync changes nothing.
+// NewSync prepares a sync of two places. If `deletes` is true, the sync deletes extra rows. NewSync changes nothing.
 func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 	if storage.ComparesTime(o.Filter) {
 		return nil, Hint(Refuse("filter", " compares Timestamp, but a row and its copy have different Timestamps, so equal rows would count as extra"), "filter by another property")

@@ -223,8 +223,8 @@ func (h Home) Address() string {
 	return h.Place.Address()
 }
 
-// tableNames returns the sorted names of the tables, including incomplete exports. The result own contains the tables with the state of an app or of an
-// app's host. The result names contains all other tables. A table in own must not be restored, because its old rows would undo later work of the app.
+// tableNames returns the sorted names of the tables, including incomplete exports. The result `own` contains the tables with the state of an app or of an
+// app's host. The result `names` contains all other tables. A table in own must not be restored, because its old rows would undo later work of the app.
 func (h Home) tableNames(ctx context.Context) (names, own []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)

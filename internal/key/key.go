@@ -63,7 +63,7 @@ func byteRank(b byte) int {
 // Less reports whether a sorts before b.
 func Less(a, b string) bool { return Compare(a, b) < 0 }
 
-// Successor returns the smallest key that is greater than every key starting with prefix. If prefix is empty or contains only
+// Successor returns the smallest key that is greater than every key starting with prefix. If `prefix` is empty or contains only
 // U+FFFF characters, no key is greater, and ok is false. The result never contains half a surrogate pair.
 func Successor(prefix string) (next string, ok bool) {
 	for len(prefix) > 0 {

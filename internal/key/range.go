@@ -102,7 +102,7 @@ func (r Range) Narrow(low, high *Bound) Range {
 	return r
 }
 
-// tighter reports whether the bound a excludes more keys than the bound b. The argument side is 1 for lower bounds and -1 for
+// tighter reports whether the bound a excludes more keys than the bound b. The argument `side` is 1 for lower bounds and -1 for
 // upper bounds.
 func tighter(a, b Bound, side int) bool {
 	c := Compare(a.Key, b.Key) * side

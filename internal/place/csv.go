@@ -169,7 +169,7 @@ type Record struct {
 	Err        error // the reason why the line is not a record
 }
 
-// Records reads CSV whose rows have no keys. Each call of the function next returns one row. The result named first is
+// Records reads CSV whose rows have no keys. Each call of the function `next` returns one row. The result `first` is
 // the text before the rows, such as the line of column names.
 func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error), err error) {
 	r := c.reader(from)
@@ -403,7 +403,7 @@ func (c CSV) columnName(text string) string {
 	return name + types
 }
 
-// parseRow returns the row of a record. If the result named wrong is not nil, it describes a mistake in this record, and the next records can still be
+// parseRow returns the row of a record. If the result `wrong` is not nil, it describes a mistake in this record, and the next records can still be
 // read. If the mistake is not in the key, the row still has its key. If the result named err is not nil, no more records are read.
 func (r *csvReader) parseRow(rec csvRecord) (e storage.Entity, wrong, err error) {
 	r.rows++
@@ -466,7 +466,7 @@ func (r *csvReader) decideType(c *csvColumn, t storage.Type, typed bool, line in
 	return t, nil
 }
 
-// typeOf returns the type of a cell. If the column of types does not contain the cell's type, typed is false.
+// typeOf returns the type of a cell. If the column of types does not contain the cell's type, `typed` is false.
 func (c csvColumn) typeOf(cells []string) (t storage.Type, typed bool, err error) {
 	if c.typed < 0 || cells[c.typed] == "" {
 		return storage.String, false, nil

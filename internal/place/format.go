@@ -429,7 +429,7 @@ func dataName(order, hash string, c *Codec) string {
 }
 
 // End returns the file's line for files.jsonl, and the file's content. In the data directory, the file's name begins with
-// the argument order, which is six digits or a step's id. Afterwards, the draft is empty. The draft's next page overwrites
+// the argument `order`, which is six digits or a step's id. Afterwards, the draft is empty. The draft's next page overwrites
 // the returned content.
 func (d *FileDraft) End(order string) (f File, content []byte) {
 	f, content = d.file, d.content

@@ -34,7 +34,7 @@ type Objects interface {
 
 // CheckObjects checks that the objects whose names start with the prefix have the given lengths. Other programs may
 // have deleted or replaced objects. If an object is missing or has another length, the error is [ErrDamaged].
-// For each object that is not in lengths, CheckObjects calls the function other with the object's name.
+// For each object that is not in lengths, CheckObjects calls the function `other` with the object's name.
 func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[string]int64, other func(name string)) error {
 	there := map[string]int64{}
 	err := o.List(ctx, prefix, func(name string, bytes int64) error {

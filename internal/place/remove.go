@@ -68,7 +68,7 @@ func (r *remover) readIfExists(ctx context.Context, name string, most int64) ([]
 	return text, err
 }
 
-// hasID reports whether an object exists. The argument text is the object's content, or nil if it does not exist. If the
+// hasID reports whether an object exists. The argument `text` is the object's content, or nil if it does not exist. If the
 // object has the id of another export, hasID fails.
 func hasID(name string, text []byte, id ExportID, parse func() (ExportID, error)) (bool, error) {
 	if text == nil {

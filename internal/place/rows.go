@@ -102,9 +102,9 @@ func JSONLines(from io.Reader) Lines {
 }
 
 // Windows calls fn with windows of rows. Each window is sorted, and ends at 50,000 rows or about 16 MiB. If several
-// rows of a window have the same key, the window keeps only the last. If merge is true, this row also gets the
+// rows of a window have the same key, the window keeps only the last. If `merge` is true, this row also gets the
 // properties that only the earlier rows have. The second argument of fn is the number of rows that the window has
-// not kept. Windows calls the function bad with each [BadLine]. If bad is nil, a BadLine ends the input.
+// not kept. Windows calls the function `bad` with each [BadLine]. If `bad` is nil, a BadLine ends the input.
 func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows, repeated int) error) error {
 	var rows Rows
 	size := 0

@@ -88,7 +88,7 @@ func firstOf(ctx context.Context, o Objects, names ...string) (string, error) {
 	return "", nil
 }
 
-// ClaimTables claims the place for an export of many tables. If begun is false, it calls [Take]. If begun is true, an earlier process has
+// ClaimTables claims the place for an export of many tables. If `begun` is false, it calls [Take]. If `begun` is true, an earlier process has
 // begun the export, so [PutClaim] is enough.
 func ClaimTables(ctx context.Context, to Objects, c Claim, begun bool) error {
 	if b, ok := to.(*Blobs); ok {
@@ -181,7 +181,7 @@ func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 	return t, nil
 }
 
-// defect describes the defect of a listed export, or returns "". The argument existing lists the exports in the place, complete or not.
+// defect describes the defect of a listed export, or returns "". The argument `existing` lists the exports in the place, complete or not.
 func (e TableExport) defect(ctx context.Context, from Objects, existing []string) (string, error) {
 	if !slices.Contains(existing, e.Name) {
 		return e.Name + " is missing", nil

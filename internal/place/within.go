@@ -104,7 +104,7 @@ const patience = 4 * time.Second
 // immediately: it withdraws its claim. The outer export waits until the inner claim is gone, and yields if this takes too long. The export that yields
 // fails with [ErrTaken]. After any other error, Take tries briefly to withdraw the claim.
 //
-// The function begun, which may be nil, reports whether another process has begun the same export. If the claim already
+// The function `begun`, which may be nil, reports whether another process has begun the same export. If the claim already
 // exists, another process has put it. That process has died, or will soon begin the export, so Take waits a while. If
 // the export begins, Take keeps the claim.
 func Take(ctx context.Context, to Objects, c Claim, begun func() (bool, error)) error {

@@ -115,7 +115,7 @@ func (w *Writer) claimPlace(ctx context.Context) (err error) {
 	return err
 }
 
-// putClaim puts the claim. The argument begun is true if an earlier process has put the claim and begun the export. If another export has
+// putClaim puts the claim. The argument `begun` is true if an earlier process has put the claim and begun the export. If another export has
 // already claimed the place, putClaim removes this export's journal.
 func (w *Writer) putClaim(ctx context.Context, begun bool) error {
 	if begun || w.member {
@@ -160,7 +160,7 @@ func PutClaim(ctx context.Context, to Objects, c Claim) error {
 	return err
 }
 
-// putClaim does the work of [PutClaim]. made reports whether the claim is new.
+// putClaim does the work of [PutClaim]. `made` reports whether the claim is new.
 func putClaim(ctx context.Context, to Objects, c Claim) (made bool, err error) {
 	_, err = to.Get(ctx, c.name(), 0, 1)
 	if errors.Is(err, fs.ErrNotExist) {

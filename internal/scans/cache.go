@@ -32,7 +32,7 @@ func NewCache[T any](freshTime, keptTime time.Duration) *Cache[T] {
 	return &Cache[T]{fresh: freshTime, kept: keptTime, byID: map[ledger.ScanID]*cached[T]{}}
 }
 
-// Get returns a scan's value. If the value in the cache is not fresh, Get calls read, and concurrent calls of Get wait
+// Get returns a scan's value. If the value in the cache is not fresh, Get calls `read`, and concurrent calls of Get wait
 // for the result.
 func (c *Cache[T]) Get(ctx context.Context, id ledger.ScanID, read func(was T) (T, error)) (T, error) {
 	return c.getSince(ctx, id, time.Now().Add(-c.fresh), read)
@@ -112,7 +112,7 @@ func (c *Cache[T]) forget() {
 	}
 }
 
-// Outdate makes the next Get read a scan's value again, even if a read is already running. If the function outdated
+// Outdate makes the next Get read a scan's value again, even if a read is already running. If the function `outdated`
 // returns false for the stored value, Outdate does nothing.
 func (c *Cache[T]) Outdate(id ledger.ScanID, outdated func(T) bool) {
 	c.mu.Lock()

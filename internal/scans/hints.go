@@ -81,7 +81,7 @@ func packHints(h scan.Hints) (packed []byte, ok bool) {
 	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints
 }
 
-// Use gives the scan a strategy that uses the hints in packed. If packed is empty, Use does nothing. For unusable
+// Use gives the scan a strategy that uses the hints in packed. If `packed` is empty, Use does nothing. For unusable
 // hints, Use returns an error, because a scan with wrong hints would miss rows. For hints of a newer version, the error
 // is [problem.Stale].
 func (o *RunnableScan) Use(packed []byte) error {

@@ -57,7 +57,7 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// slots takes n slots. The argument now is the service's time. A done step counts with its true cost. A waiting step
+// slots takes n slots. The argument `now` is the service's time. A done step counts with its true cost. A waiting step
 // counts with only 90 % of the mean cost, because with 100 %, part of the limits would stay unused. If the waiting steps
 // turn out to cost more, the scan exceeds its limits. Then [step.Steps] gives a later slot to each step whose message
 // arrives.

@@ -230,7 +230,7 @@ type ReadPage struct {
 	Span int `json:"-"` // the index of the page's span; see readResult in package step
 }
 
-// SendAt resends a pending step's message. The argument begin is the earliest time to begin the step; zero means immediately.
+// SendAt resends a pending step's message. The argument `begin` is the earliest time to begin the step; zero means immediately.
 func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending, begin time.Time) error {
 	p.After = begin
 	ours, err := ss.Ledger.Renew(ctx, id, p)

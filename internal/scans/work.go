@@ -84,7 +84,7 @@ func (o *RunnableScan) Deletes() bool {
 	return deletes
 }
 
-// plan returns the plan of a request's action and map. The argument source is nil for an export. Errors are
+// plan returns the plan of a request's action and map. The argument `source` is nil for an export. Errors are
 // [problem.Invalid].
 func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
 	p, err := ss.planWithoutMap(r, source)

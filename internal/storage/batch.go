@@ -183,7 +183,7 @@ func (b *Batch) sendsPlain() bool {
 	return len(b.kinds) == 1 && n >= 0 && n+len(b.table.account.connection.tableURL) <= maxPlainURL
 }
 
-// buildRequest returns the transaction or, if plain is true, a plain request for the only operation.
+// buildRequest returns the transaction or, if `plain` is true, a plain request for the only operation.
 func (b *Batch) buildRequest(plain bool) request {
 	if !plain {
 		b.write("--changeset_", b.boundary, "--\r\n--batch_", b.boundary, "--\r\n")

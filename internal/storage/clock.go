@@ -51,7 +51,7 @@ func (c *clock) bounds(now time.Time) (low, high time.Time, ok bool) {
 
 // Now returns local, which is the time by the caller's clock. But if local is outside the known bounds of
 // the service's time, Now returns the nearer bound. Before the first answer, and after the machine's clock
-// was set, the service's time is unknown: Now returns local, and known is false.
+// was set, the service's time is unknown: Now returns local, and `known` is false.
 func (t *Table) Now(local time.Time) (now time.Time, known bool) {
 	c := &t.account.clock
 	c.mu.Lock()

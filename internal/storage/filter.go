@@ -72,7 +72,7 @@ func Compares(filter, property string) bool {
 	return compares(filter, func(name string) bool { return name == property })
 }
 
-// compares returns true if the function match returns true for at least one name or operator in the filter. It ignores
+// compares returns true if the function `match` returns true for at least one name or operator in the filter. It ignores
 // text in quotes.
 func compares(filter string, match func(word string) bool) bool {
 	for i, piece := range strings.Split(filter, "'") {

@@ -77,7 +77,7 @@ func (l *Limit) Binds() bool {
 	return time.Since(l.waited) < 250*time.Millisecond
 }
 
-// Expects returns how many rows a query is expected to return. The argument top is the maximum number of rows.
+// Expects returns how many rows a query is expected to return. The argument `top` is the maximum number of rows.
 func (l *Limit) Expects(top int) float64 {
 	if l == nil {
 		return 0

@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/key"
 )
 
-// MayWrite checks the permission to write rows of the table, and changes nothing. exists is false if the table does not
+// MayWrite checks the permission to write rows of the table, and changes nothing. `exists` is false if the table does not
 // exist or is being deleted. An error means that the caller may not write, or that the service did not answer.
 func (t *Table) MayWrite(ctx context.Context) (exists bool, err error) {
 	err = t.mayChange(ctx, Merge)
@@ -26,7 +26,7 @@ func (t *Table) MayWrite(ctx context.Context) (exists bool, err error) {
 // MayDelete checks the permission to delete rows of the table, and changes nothing. A missing table is an error.
 func (t *Table) MayDelete(ctx context.Context) error { return t.mayChange(ctx, Delete) }
 
-// MayWrite checks the permission to change messages of the queue, and changes nothing. exists is false if the queue
+// MayWrite checks the permission to change messages of the queue, and changes nothing. `exists` is false if the queue
 // does not exist or is being deleted.
 func (q *Queue) MayWrite(ctx context.Context) (exists bool, err error) {
 	receipt := base64.StdEncoding.EncodeToString([]byte(rand.Text()))

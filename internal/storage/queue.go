@@ -108,7 +108,7 @@ func (q *Queue) Create(ctx context.Context) error {
 // Put adds a message that is visible immediately and never expires.
 func (q *Queue) Put(ctx context.Context, text string) error { return q.PutAfter(ctx, text, 0) }
 
-// PutAfter adds a message that never expires. The message is invisible for the time in the argument hidden,
+// PutAfter adds a message that never expires. The message is invisible for the time in the argument `hidden`,
 // rounded up to seconds, but at most for a week.
 func (q *Queue) PutAfter(ctx context.Context, text string, hidden time.Duration) error {
 	return q.put(ctx, text, int32(math.Ceil(min(max(0, hidden), maxHidden).Seconds())), -1)

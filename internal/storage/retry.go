@@ -213,7 +213,7 @@ func (r *retries) addPaused(n int) {
 	r.paused += n
 }
 
-// wait waits until the pause ends or the channel wake is closed. It returns false if the request must end without a further try.
+// wait waits until the pause ends or the channel `wake` is closed. It returns false if the request must end without a further try.
 func (o RequestOptions) wait(ctx context.Context, pause time.Duration, wake <-chan struct{}) bool {
 	if o.Waiting != nil {
 		o.Waiting.Add(1)
@@ -285,7 +285,7 @@ func (r *retries) recordEnd(err error) {
 }
 
 // recordFailure records a failed try of a request. If the host has answered most other requests since the request's last
-// try, the failure was probably a coincidence. Then the result named chance is true. The result wake is a channel that is
+// try, the failure was probably a coincidence. Then the result `chance` is true. The result `wake` is a channel that is
 // closed at the host's next good answer.
 func (r *retries) recordFailure(c *course) (chance bool, wake <-chan struct{}) {
 	r.mu.Lock()
@@ -358,7 +358,7 @@ func (r *retries) silencePatience() time.Duration {
 	return r.patience
 }
 
-// backoff returns the pause after the given number of tries. The argument first is the approximate pause after one try.
+// backoff returns the pause after the given number of tries. The argument `first` is the approximate pause after one try.
 // The pause grows with each try, up to maxRetryDelay, and is partly random.
 func backoff(first time.Duration, try int) time.Duration {
 	longest := min(time.Duration(int(1)<<min(try, 20)-1)*min(first, maxRetryDelay), maxRetryDelay)

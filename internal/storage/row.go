@@ -157,7 +157,7 @@ func plainPage(body []byte) ([]Row, bool) {
 	return r.rows, true
 }
 
-// share makes the rows refer to the argument text, which is r.out or a copy of r.out.
+// share makes the rows refer to the argument `text`, which is r.out or a copy of r.out.
 func (r *rowReader) share(text []byte) {
 	begin := 0
 	for i := range r.rows {
@@ -351,7 +351,7 @@ func (r *rowReader) lastPartition() string {
 	return r.rows[len(r.rows)-1].Key.Partition
 }
 
-// setPlainKey sets a key, and returns false unless the value is a string of valid UTF-8 without escapes. If the value equals the argument last,
+// setPlainKey sets a key, and returns false unless the value is a string of valid UTF-8 without escapes. If the value equals the argument `last`,
 // setPlainKey stores last instead of a copy, which saves memory.
 func setPlainKey(to *string, v scalar, last string) bool {
 	if v.text[0] != '"' || !v.ascii && (bytes.IndexByte(v.text, '\\') >= 0 || !utf8.Valid(v.text)) {
@@ -448,7 +448,7 @@ func (r *rowReader) readName() []byte {
 	return nil
 }
 
-// scalar is a scalar JSON value that was read. If another value was found, such as an array, the field text is nil.
+// scalar is a scalar JSON value that was read. If another value was found, such as an array, the field `text` is nil.
 type scalar struct {
 	text  []byte
 	ascii bool // a string of ASCII without escapes

@@ -24,7 +24,7 @@ const tableVersion = "2019-02-02"
 var userAgent = "tablesweep (" + runtime.Version() + "; " + runtime.GOOS + ")"
 
 // send makes a request for rows, and returns the headers of a good answer. The answer's body is in x.answer. Errors
-// describe the request by the argument what and the table's name.
+// describe the request by the argument `what` and the table's name.
 func (t *Table) send(ctx context.Context, x *exchange, what string, r request) (http.Header, error) {
 	c := t.account.connection
 	r.url = c.withSAS(c.tableURL + r.url)

@@ -19,7 +19,7 @@ type Source interface {
 // Hinted is a [Source] that can be divided at known keys, so a scan can begin at many of them concurrently.
 type Hinted interface {
 	Source
-	// Hints calls fn with the keys of some rows, in table order. The argument rows counts the rows after the key of
+	// Hints calls fn with the keys of some rows, in table order. The argument `rows` counts the rows after the key of
 	// the previous call, up to and including the row with the key last.
 	Hints(fn func(last key.Key, rows int64))
 }

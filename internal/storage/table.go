@@ -268,7 +268,7 @@ func (q Query) inOrder(rows []Row) error {
 	return nil
 }
 
-// lastKey returns the key of the last row in rows or, if rows is empty, the key of the last row of the earlier pages.
+// lastKey returns the key of the last row in rows or, if `rows` is empty, the key of the last row of the earlier pages.
 // If the key is unknown, lastKey returns nil.
 func (q Query) lastKey(rows []Row) *key.Key {
 	switch {
@@ -323,7 +323,7 @@ func (t *Table) All(ctx context.Context, q Query, fn func(Page) error) error {
 	}
 }
 
-// Get reads one row. It reads only the given columns, or all columns if none is given. found is false if the row does not exist.
+// Get reads one row. It reads only the given columns, or all columns if none is given. `found` is false if the row does not exist.
 func (t *Table) Get(ctx context.Context, k key.Key, columns ...string) (e Entity, found bool, err error) {
 	at := &key.Bound{Key: k.Row}
 	err = t.All(ctx, Query{Range: key.Range{Partition: &k.Partition, Low: at, High: at}, Select: columns, Top: 1}, func(p Page) error {

@@ -116,7 +116,7 @@ func (p *Property) exact() error {
 }
 
 // Lossy returns the property's text. If the value contains lone surrogates, which are illegal in UTF-8, U+FFFD
-// replaces them, and whole is false.
+// replaces them, and `whole` is false.
 func (p Property) Lossy() (text string, whole bool) {
 	if text = p.Text(); text != "" || len(p.Value) <= 2 {
 		return text, true

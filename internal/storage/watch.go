@@ -56,7 +56,7 @@ func (n noAnswer) Error() string {
 	return fmt.Sprintf(noAnswerWithin+"%v", n.after.Round(time.Second))
 }
 
-// tryOnce makes one try of a request. The argument began is the time when the request began. If the try hangs, or if the
+// tryOnce makes one try of a request. The argument `began` is the time when the request began. If the try hangs, or if the
 // request has waited longer than the account or the caller allows, tryOnce abandons the try.
 func (r *retries) tryOnce(req *policy.Request, number int, began time.Time) (*http.Response, error) {
 	caller := req.Raw().Context()

@@ -73,7 +73,7 @@ type request struct {
 }
 
 // do sends a request through the pipeline. If the answer is good, do returns the answer's headers, and x.answer is the
-// answer's body. The argument what describes the request in errors.
+// answer's body. The argument `what` describes the request in errors.
 func (x *exchange) do(ctx context.Context, pipeline runtime.Pipeline, what string, r request) (http.Header, error) {
 	raw, err := http.NewRequestWithContext(x.attach(ctx), r.method, r.url, nil)
 	if err != nil {

@@ -153,7 +153,7 @@ func (s catalogText) catalog(name, standard string) (CatalogSettings, error) {
 	return c, errors.Join(errs...)
 }
 
-// loadCatalogs reads the settings and connections of all catalogs. The function connect returns the connection in a setting. If the connection is
+// loadCatalogs reads the settings and connections of all catalogs. The function `connect` returns the connection in a setting. If the connection is
 // invalid, connect records an error and returns the zero value.
 func (c *Config) loadCatalogs(settings storage.Settings, connect func(string) storage.Connection) error {
 	var err error

@@ -26,7 +26,7 @@ type Host struct {
 	Development bool
 }
 
-// onlyFromHost returns a handler that calls next if the Functions host has made the request or passed it on. The handler
+// onlyFromHost returns a handler that calls `next` if the Functions host has made the request or passed it on. The handler
 // refuses other requests.
 func (h Host) onlyFromHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -68,7 +68,7 @@ func TestMinimalAnswers(t *testing.T) {
 	}
 }
 
-// A list's Link is the call for its next page, without the caller's key. The parameter select names the fields of the
+// A list's Link is the call for its next page, without the caller's key. The parameter `select` names the fields of the
 // list's records.
 func TestLinksAndSelect(t *testing.T) {
 	a := newApp(t)

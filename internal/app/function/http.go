@@ -180,7 +180,7 @@ func withQuery(serve func(w http.ResponseWriter, r *http.Request, given url.Valu
 	}
 }
 
-// readTop reads the parameter "top". If the parameter is missing, readTop returns the value of the argument standard.
+// readTop reads the parameter "top". If the parameter is missing, readTop returns the value of the argument `standard`.
 func readTop(given url.Values, standard, limit int) (int, error) {
 	if !given.Has("top") {
 		return standard, nil

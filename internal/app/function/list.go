@@ -19,7 +19,7 @@ type list struct {
 	part  *memory.Part
 	items [][]byte
 	bytes int
-	full  bool // the field part could not get enough memory for the items
+	full  bool // the field `part` could not get enough memory for the items
 }
 
 func newList(r *http.Request) *list { return &list{part: memory.PartIn(r.Context())} }

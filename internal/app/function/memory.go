@@ -105,8 +105,8 @@ type replayableBody struct {
 	err  error // the error, such as io.EOF, that follows the bytes in text; nil if more bytes may follow
 }
 
-// begin reads the body's first bytes into memory. The argument most is the maximum number of these bytes. At the end,
-// begin releases the memory of the argument part.
+// begin reads the body's first bytes into memory. The argument `most` is the maximum number of these bytes. At the end,
+// begin releases the memory of the argument `part`.
 func (b *replayableBody) begin(part *memory.Part, most int64) error {
 	defer part.Release()
 	coming := &heldBody{ReadCloser: b.ReadCloser, part: part, weigh: func(bytes int64) int64 { return bytes }}
@@ -211,7 +211,7 @@ func (l *releasingAnswer) WriteHeader(status int) {
 	l.ResponseWriter.WriteHeader(status)
 }
 
-// taker reserves parts of a budget. The total time that its parts may wait is limited, and the field left is the rest of this time.
+// taker reserves parts of a budget. The total time that its parts may wait is limited, and the field `left` is the rest of this time.
 type taker struct {
 	from *memory.Budget
 	left time.Duration
@@ -247,7 +247,7 @@ type heldBody struct {
 	io.ReadCloser
 	part  *memory.Part
 	weigh func(bytes int64) int64 // returns the memory that the given number of bytes needs
-	all   bool                    // nothing else uses the field part, so Read shrinks it when the body ends
+	all   bool                    // nothing else uses the field `part`, so Read shrinks it when the body ends
 	bytes int64                   // bytes that have arrived
 }
 

@@ -29,7 +29,7 @@ import (
 // awayTime is how long calls wait for unavailable storage.
 const awayTime = 25 * time.Second
 
-// awayTable is a transport by which one table, or all of them, cannot be reached once the field cut is set.
+// awayTable is a transport by which one table, or all of them, cannot be reached once the field `cut` is set.
 type awayTable struct {
 	policy.Transporter
 	table string

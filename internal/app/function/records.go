@@ -58,7 +58,7 @@ func checkNumber(n int, noun string) error {
 	return nil
 }
 
-// elements returns the texts of an array's first values. The argument most is the maximum number of values.
+// elements returns the texts of an array's first values. The argument `most` is the maximum number of values.
 func elements(body []byte, most int) (texts []jsontext.Value, err error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if _, err := dec.ReadToken(); err != nil { // the opening bracket

@@ -47,7 +47,7 @@ func scanCalls(e engine.Engine) []call {
 	}
 }
 
-// answerByID returns a handler that passes the id in the path to the function get, and answers with the function's
+// answerByID returns a handler that passes the id in the path to the function `get`, and answers with the function's
 // result. The id is the id of a scan or of a connection.
 func answerByID[ID ~string, T any](get func(ctx context.Context, id ID) (T, error)) func(http.ResponseWriter, *http.Request) error {
 	return withQuery(func(w http.ResponseWriter, r *http.Request, _ url.Values) error {

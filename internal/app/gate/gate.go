@@ -31,10 +31,10 @@ type Gate struct {
 // New returns a closed gate.
 func New() *Gate { return &Gate{changed: make(chan struct{})} }
 
-// Prepare repeats the function prepare until the function succeeds, and then opens the gate. It returns early if ctx
+// Prepare repeats the function `prepare` until the function succeeds, and then opens the gate. It returns early if ctx
 // ends. It reports the first failure, and later failures at most once a minute.
 //
-// If prepare returns a [problem.Error], a person must act, and [Gate.Pass] returns the error immediately. After any other error, Pass continues to
+// If `prepare` returns a [problem.Error], a person must act, and [Gate.Pass] returns the error immediately. After any other error, Pass continues to
 // wait.
 func (g *Gate) Prepare(ctx context.Context, prepare func(context.Context) error, report func(error)) {
 	var reported time.Time
@@ -77,8 +77,8 @@ func (g *Gate) Err() error {
 	return err
 }
 
-// state returns the gate's state. The result err is also the result of Err. The result changed is nil if the gate is open. Otherwise, it is a channel that
-// is closed when the current attempt ends. If a person must solve the problem, the result named act is true.
+// state returns the gate's state. The result err is also the result of Err. The result `changed` is nil if the gate is open. Otherwise, it is a channel that
+// is closed when the current attempt ends. If a person must solve the problem, the result `act` is true.
 func (g *Gate) state() (changed <-chan struct{}, act bool, err error) {
 	if g == nil {
 		return nil, false, nil
@@ -105,7 +105,7 @@ func (g *Gate) Pass(ctx context.Context, most time.Duration) error {
 	return g.wait(ctx, true)
 }
 
-// wait implements Pass if early is true, and Wait if early is false.
+// wait implements Pass if `early` is true, and Wait if `early` is false.
 func (g *Gate) wait(ctx context.Context, early bool) error {
 	for {
 		changed, act, err := g.state()

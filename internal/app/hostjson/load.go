@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Load reads host.json in the root directory fsys. lookup returns the value of a setting, or "". The error lists all mistakes, with file and field.
+// Load reads host.json in the root directory fsys. `lookup` returns the value of a setting, or "". The error lists all mistakes, with file and field.
 func Load(fsys fs.FS, lookup func(name string) string) (App, error) {
 	p := &problems{}
 	x := expander{setting: lookup, problems: p}

@@ -46,7 +46,7 @@ func parseObject(place string, data []byte, p *problems) *object {
 // host.json values)
 const overridePrefix = "AzureFunctionsJobHost__"
 
-// override returns the value of the setting that replaces a field of host.json. The argument name is the field's
+// override returns the value of the setting that replaces a field of host.json. The argument `name` is the field's
 // name. The value is JSON, which the caller decodes into v. If no setting replaces the field, the second result is
 // false.
 func (o *object) override(name string, v any) (json.RawMessage, bool) {

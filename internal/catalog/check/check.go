@@ -23,12 +23,12 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Run compares the catalog's index with its log. If repair is true, Run also completes unfinished writes, and corrects every
+// Run compares the catalog's index with its log. If `repair` is true, Run also completes unfinished writes, and corrects every
 // index row that differs from its record's newest write in the log. Run trusts the log, so it reverts an index row that was
 // changed by hand. If the log lacks a record, Run keeps the record's index rows: the log may be lost, or older than the index, so
 // only people can judge these rows.
 //
-// Run calls the function report for each problem, never concurrently. If another program wrote the catalog, or if the catalog
+// Run calls the function `report` for each problem, never concurrently. If another program wrote the catalog, or if the catalog
 // has another schema, the error is a Conflict; see package migrate. Run may be interrupted and repeated.
 func Run(ctx context.Context, c *catalog.Catalog, repair bool, report func(catalog.Finding)) (Result, error) {
 	k := &checker{Catalog: c, repair: repair, found: report, covered: map[uint64]bool{}}
@@ -54,8 +54,8 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, report func(catal
 	return k.sum, k.checkRows(ctx, suspect)
 }
 
-// compare reads the index and the heads once. The result suspect reports whether an identity's index rows may differ from the
-// log. If no rows differ, suspect is nil.
+// compare reads the index and the heads once. The result `suspect` reports whether an identity's index rows may differ from the
+// log. If no rows differ, `suspect` is nil.
 func (k *checker) compare(ctx context.Context) (suspect func(identity index.IdentityHash) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
@@ -274,7 +274,7 @@ func (k *checker) report(at key.Key, repaired bool, format string, args ...any) 
 	k.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...), Repaired: repaired})
 }
 
-// repairAndReport reports a problem. If allowed is true, it also repairs the problem.
+// repairAndReport reports a problem. If `allowed` is true, it also repairs the problem.
 func (k *checker) repairAndReport(allowed bool, at key.Key, what string, repair func() error) error {
 	if !allowed {
 		k.report(at, false, "%s", what)

@@ -26,7 +26,7 @@ type Identity struct {
 	Schema     string         // the schema's text
 }
 
-// Identity returns the record's identity. The function get returns the text of a field or, for a number, its canonical text
+// Identity returns the record's identity. The function `get` returns the text of a field or, for a number, its canonical text
 // (see [Number]). The function ignores the case of the field's name. If the field is absent or null, ok is false. Empty text
 // counts as absent. All index keys except the first may be absent. An absent key has no index row, and counts as an empty
 // value in the hash.
@@ -67,7 +67,7 @@ func (s Schema) Identity(get func(field string) (value string, ok bool)) (Identi
 	return id, nil
 }
 
-// SortOf returns the record's normalised sort value, for [Window.Contains]. [Schema.Identity] explains the function get.
+// SortOf returns the record's normalised sort value, for [Window.Contains]. [Schema.Identity] explains the function `get`.
 func (s Schema) SortOf(get func(field string) (value string, ok bool)) (string, error) {
 	raw, ok := get(s.Sort.Field)
 	if !ok || raw == "" {

@@ -11,7 +11,7 @@
 //	RowKey       = lower(sort value) + ":" + first 8 hex digits of
 //	               MD5(lower(values), joined by "|" in alphabetical order of their fields)
 //
-// Values that are legal in keys have exactly this form. Other values are escaped; see [Schema.Identity]. The function lower
+// Values that are legal in keys have exactly this form. Other values are escaped; see [Schema.Identity]. The function `lower`
 // is Go's strings.ToLower, which applies Unicode's rules to each character, independently of the language.
 package index
 

@@ -139,7 +139,7 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	return nil
 }
 
-// note reports the progress after every shownRows rows, and after the last row of each call of insert. The argument start is
+// note reports the progress after every shownRows rows, and after the last row of each call of insert. The argument `start` is
 // the progress before the call of insert.
 func (im *importer) note(start Note, written, all int) {
 	if im.Noted != nil && (written%shownRows == 0 || written == all) {

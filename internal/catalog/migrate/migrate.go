@@ -50,7 +50,7 @@ type Result struct {
 	Left    int `json:"left"`    // rows, records and entries that were reported and left unchanged
 }
 
-// Run moves the catalog to the schema of its options, as the package comment describes. It calls the function report for each
+// Run moves the catalog to the schema of its options, as the package comment describes. It calls the function `report` for each
 // row, record or entry that it leaves unchanged. The calls are never concurrent. Run needs about 150 bytes of memory for each
 // record of another program. If dryRun is true, Run does not change anything.
 func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, report func(catalog.Finding)) (Result, error) {
@@ -263,7 +263,7 @@ const (
 	impossible // the record was reported and left unchanged
 )
 
-// attempt calls the function do, which moves one record. attempt returns an error only with the result failed.
+// attempt calls the function `do`, which moves one record. attempt returns an error only with the result failed.
 func (m *migrator) attempt(at key.Key, do func() error) (attempted, error) {
 	if m.dryRun {
 		return done, nil

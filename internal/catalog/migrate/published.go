@@ -121,7 +121,7 @@ func (m *migrator) retryLeft(ctx context.Context, row string) error {
 }
 
 // tryFirst calls carryOut for an entry that has no note yet. If carryOut does not settle the entry, tryFirst inserts a note. The
-// argument carried is true if the published program has already carried out the entry.
+// argument `carried` is true if the published program has already carried out the entry.
 func (m *migrator) tryFirst(ctx context.Context, row storage.Entity, carried bool) error {
 	settled, err := m.carryOut(ctx, row, carried)
 	if err != nil || settled {
@@ -177,7 +177,7 @@ func publishedRecord(row storage.Entity) record.Record {
 }
 
 // carryOut carries out one entry in the log of the published program (see the package comment). If this is impossible,
-// carryOut reports the entry, and returns false. The argument carried is true if the published program has already carried
+// carryOut reports the entry, and returns false. The argument `carried` is true if the published program has already carried
 // out the entry. Later writes may have replaced the result of such an entry. So if such an entry cannot be carried out
 // again, carryOut reports nothing, and returns true.
 func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried bool) (settled bool, err error) {
@@ -212,7 +212,7 @@ func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried boo
 }
 
 // decide returns a function that carries out an entry. The argument r is the entry's record. If the entry cannot be carried
-// out, the function is nil, and the result left is the reason. If the entry needs no work, the function is nil, and left is
+// out, the function is nil, and the result `left` is the reason. If the entry needs no work, the function is nil, and left is
 // "".
 func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) (do func() error, left string, err error) {
 	operation := row.Get(store.PublishedOperation)

@@ -247,7 +247,7 @@ const (
 // SchemaKey is the key of the schema row in the log's table.
 var SchemaKey = key.Key{Partition: "schema"}
 
-// SchemaRow returns the row that records the schema of s. The argument state is the row's State, such as [Ready].
+// SchemaRow returns the row that records the schema of s. The argument `state` is the row's State, such as [Ready].
 func (s *Store) SchemaRow(state string) storage.Entity {
 	return storage.Entity{Key: SchemaKey, Properties: []storage.Property{
 		storage.Int64Property("Format", format),

@@ -99,7 +99,7 @@ const (
 	Taken                 // a record with other contents has the identity
 )
 
-// Insertion decides whether to insert a record. The argument head is the head of the record's identity, or nil. If head is nil,
+// Insertion decides whether to insert a record. The argument `head` is the head of the record's identity, or nil. If `head` is nil,
 // the version is the time in ticks. This version is greater than the versions of all records that had this identity before.
 func Insertion(head *Head, w Write, content ContentHash, now time.Time) (Write, Verdict) {
 	w = following(head, w, now)
@@ -119,8 +119,8 @@ func Removal(head *Head) Write {
 	return w
 }
 
-// Replacement decides whether a record is replaced. The argument old is the record's head, which must be live. The argument w
-// contains the identity of the new record. The argument target is the head of this identity, or nil. If the new record keeps
+// Replacement decides whether a record is replaced. The argument `old` is the record's head, which must be live. The argument w
+// contains the identity of the new record. The argument `target` is the head of this identity, or nil. If the new record keeps
 // the old identity, target is ignored.
 func Replacement(old, target *Head, w Write, content ContentHash, now time.Time) ([]Write, Verdict) {
 	if old.Identity == w.Identity {
@@ -140,7 +140,7 @@ func Replacement(old, target *Head, w Write, content ContentHash, now time.Time)
 	return []Write{left, w}, Commit
 }
 
-// TakeIdentity returns the write that moves a record to w's identity. The argument old is the record's head, and target is the
+// TakeIdentity returns the write that moves a record to w's identity. The argument `old` is the record's head, and target is the
 // head of w's identity. The version of the write is greater than the versions of both heads. Another write, in the same entry
 // or in a later entry, removes the record from the old identity.
 func TakeIdentity(old, target *Head, w Write, now time.Time) Write {
@@ -175,7 +175,7 @@ const (
 	Over                   // keep the rows, because they belong to a newer write
 )
 
-// Settle decides whether the tombstones of the write are still needed to stop older writes. The argument pending must be true
+// Settle decides whether the tombstones of the write are still needed to stop older writes. The argument `pending` must be true
 // if the identity has a pending entry. The caller must first read the rows, then the head, and then the entries.
 func Settle(h *Head, w Write, pending bool) Clearing {
 	switch {
@@ -217,7 +217,7 @@ func Superseded(rows []VersionClaim) []bool {
 	return old
 }
 
-// NextTime returns the time of an entry that follows the heads. The result is the later of two times: the argument now, and one
+// NextTime returns the time of an entry that follows the heads. The result is the later of two times: the argument `now`, and one
 // tick after the latest head's time.
 func NextTime(now time.Time, heads ...*Head) time.Time {
 	now = now.Truncate(key.Tick)

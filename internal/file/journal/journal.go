@@ -181,7 +181,7 @@ func decode(text []byte, v any) error {
 	return strict.Unmarshal(text, v, strict.RejectUnknownMembers(true))
 }
 
-// Events calls apply with the events of earlier runs. It fails if an event has an unknown member, or if apply fails.
+// Events calls `apply` with the events of earlier runs. It fails if an event has an unknown member, or if `apply` fails.
 func Events[T any](f *File, apply func(T) error) error {
 	for i, event := range f.read {
 		var one T

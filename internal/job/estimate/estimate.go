@@ -50,7 +50,7 @@ type Report struct {
 	PerMillion int64 `json:"-"`
 }
 
-// Count counts the sweep's rows until the time limit, or to the end if limit is 0.
+// Count counts the sweep's rows until the time limit, or to the end if `limit` is 0.
 func Count(ctx context.Context, s sweep.Spec, o sweep.Options, limit time.Duration, w Work) (Report, error) {
 	counting := ctx
 	if limit > 0 {

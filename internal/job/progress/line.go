@@ -43,7 +43,7 @@ const (
 	causeRoom = 16 // a shortened cause has at least this many columns
 )
 
-// line returns the figures as text with at most the given number of columns. If columns is below 1, the text's length
+// line returns the figures as text with at most the given number of columns. If `columns` is below 1, the text's length
 // is not limited.
 func (f Figures) line(columns int) string {
 	phase := f.Phase

@@ -38,7 +38,7 @@ func (p *Parts) Begin(table string) *Meter {
 	return &Meter{style: None, parts: p, table: table}
 }
 
-// End ends the work on a table. The argument done is false if this work must be repeated.
+// End ends the work on a table. The argument `done` is false if this work must be repeated.
 func (p *Parts) End(m *Meter, done bool) {
 	p.endSweep(m)
 	p.mu.Lock()
@@ -60,7 +60,7 @@ func (p *Parts) endSweep(m *Meter) {
 	delete(p.under, m)
 }
 
-// show displays the progress of all tables together. If m is not nil, show first stores the argument one as the progress
+// show displays the progress of all tables together. If m is not nil, show first stores the argument `one` as the progress
 // of m's table.
 func (p *Parts) show(m *Meter, one sweep.Progress) {
 	p.mu.Lock()

@@ -7,10 +7,10 @@
 // The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four times as many requests as
 // queries. So there is no count, and no extra cost, for short work and for work that only reads. If the work writes transactions of 100 rows, the
 // count makes about one request for every seven requests of the work. If the work writes single rows, the count makes about one request for every
-// 500 requests of the work. The count misses rows that a deletion has already removed. So a deletion shows a share only if at most 5 % of all rows
-// are missed. The true share may be greater than the share shown, but not smaller. The package computes the time left from the rate in the last
-// quarter of the elapsed time. It shows the time left only if this rate and the rate in the last half of the elapsed time differ by a factor of at
-// most 1.5.
+// 500 requests of the work. The count misses rows that a deletion has already removed. So a deletion shows a share only if the count
+// misses at most 5 % of all rows. The share shown is the number of done rows divided by the greatest possible number of all rows, so the true share
+// may be greater, but not smaller. The package computes the time left from the rate in the last quarter of the elapsed time. It shows the time left
+// only if this rate and the rate in the last half of the elapsed time differ by a factor of at most 1.5.
 package progress
 
 import (
@@ -76,7 +76,7 @@ type Meter struct {
 	last        time.Duration
 	rates       rates
 	figures     Figures // the figures that were last shown
-	begun       bool    // true if the field figures has a value for this phase
+	begun       bool    // true if the field `figures` has a value for this phase
 	tables      *Tables // nil for a command with one table
 	interrupted bool
 
@@ -228,7 +228,7 @@ func (m *Meter) End() {
 	m.begun, m.live = false, false
 }
 
-// Print writes a message on its own line. The argument kind is a word such as "warning".
+// Print writes a message on its own line. The argument `kind` is a word such as "warning".
 func (m *Meter) Print(kind, text string) {
 	if m.parts != nil {
 		if kind != "changes" { // a message of this kind concerns all tables, so it is not printed for a single table
@@ -338,7 +338,7 @@ func (m *Meter) figuresOf(p sweep.Progress) Figures {
 	return f
 }
 
-// fit shortens a line to the given number of columns. If columns is below 1, fit returns the whole
+// fit shortens a line to the given number of columns. If `columns` is below 1, fit returns the whole
 // line.
 func fit(text string, columns int) string {
 	if r := []rune(text); columns > 0 && len(r) > columns {

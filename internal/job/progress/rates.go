@@ -23,7 +23,7 @@ func (r *rates) add(at time.Duration, rows int64) {
 	r.samples = append(r.samples, sample{at, rows})
 }
 
-// rateOver returns the average rate during the newest part of the phase. The argument last is the length of this part.
+// rateOver returns the average rate during the newest part of the phase. The argument `last` is the length of this part.
 func (r *rates) rateOver(last time.Duration) float64 {
 	to := r.samples[len(r.samples)-1]
 	i, exact := slices.BinarySearchFunc(r.samples, to.at-last, func(s sample, at time.Duration) int { return int(s.at - at) })

@@ -182,7 +182,7 @@ func (w *Writer) Add(rows []action.Failure) error {
 	return nil
 }
 
-// Close closes the file. If unused is true, the job will not be resumed, so Close removes an empty file, which would block the job's next start.
+// Close closes the file. If `unused` is true, the job will not be resumed, so Close removes an empty file, which would block the job's next start.
 func (w *Writer) Close(unused bool) error {
 	info, err := w.file.Stat()
 	if err == nil && unused && info.Mode().IsRegular() && info.Size() == 0 {

@@ -153,15 +153,15 @@ func (c *Checkpoint) append(l line) {
 	}
 }
 
-// recordRead records that a step was read. The argument left is the number of rows of the step's page that are not done. If left is 0, the argument
-// through is nil. Otherwise, the argument through is the key of the page's last row.
+// recordRead records that a step was read. The argument `left` is the number of rows of the step's page that are not done. If `left` is 0, the argument
+// `through` is nil. Otherwise, the argument `through` is the key of the page's last row.
 func (c *Checkpoint) recordRead(s *step, through *key.Key, left int64, children []*step, listed []Difference, did Totals) {
 	s.Through, s.Left = through, left
 	c.pages = c.pages || left > 0
 	c.append(line{Read: s.ID, Through: through, Left: left, Totals: did, Children: saveAll(children), Differences: listed})
 }
 
-// recordKeys records a step for listed keys. The argument last is the last of these keys.
+// recordKeys records a step for listed keys. The argument `last` is the last of these keys.
 func (c *Checkpoint) recordKeys(s *step, last key.Key) {
 	c.after = &last
 	c.append(line{Node: &s.savedStep, After: c.after})

@@ -53,7 +53,7 @@ func (p *plan) ranges() []key.Range {
 
 func (p *plan) hasMore() bool { return len(p.keys) > 0 }
 
-// advance is called when the step s has read a page. The result yield is how many of the page's rows belong to s. The
+// advance is called when the step s has read a page. The result `yield` is how many of the page's rows belong to s. The
 // children are the steps that read the rest of s's range.
 func (p *plan) advance(s *step, page scan.Page) (yield int, children []scan.Step, err error) {
 	if s.Piece != nil {
@@ -84,8 +84,8 @@ type theft struct {
 	thieves []*adaptive.Piece
 }
 
-// steal lets idle workers steal from other workers' steps. It leaves out a step if the function readable returns
-// false for it, or if the step's estimated number of unread rows is less than the argument least.
+// steal lets idle workers steal from other workers' steps. It leaves out a step if the function `readable` returns
+// false for it, or if the step's estimated number of unread rows is less than the argument `least`.
 func (p *plan) steal(f *frontier, idle int, least float64, readable func(scan.Step) bool) (thefts []theft) {
 	steps := map[*adaptive.Piece]*step{}
 	var pieces []*adaptive.Piece

@@ -9,7 +9,7 @@ import (
 // Share makes concurrent sweeps of one process share their limits. Workers, Memory and MaxRows of [Options] apply to all these sweeps together, and
 // each sweep gets an equal part of the workers and the memory. Make a Share with [NewShare].
 type Share struct {
-	reads, writes, others *storage.Limit // limits on rows per second; the field others is for a comparison's destination
+	reads, writes, others *storage.Limit // limits on rows per second; the field `others` is for a comparison's destination
 	source, target        pool
 	sweeps                atomic.Int64 // the number of running sweeps
 }

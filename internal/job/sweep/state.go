@@ -19,12 +19,12 @@ type sweepState struct {
 	ours        Totals      // the totals of this run
 	bytes       int64       // bytes of all pages of this run
 	differences differences
-	// If the action is a comparison, the field comparison contains the action.
+	// If the action is a comparison, the field `comparison` contains the action.
 	comparison Comparison
 	consumes   bool // later queries do not return rows that were processed, for example because these rows were deleted
 }
 
-// open restores the state from the checkpoint. The result after is the last key that earlier runs took from the list. The result resumed reports whether
+// open restores the state from the checkpoint. The result `after` is the last key that earlier runs took from the list. The result `resumed` reports whether
 // there were earlier runs.
 func (b *sweepState) open(listed bool) (after *key.Key, resumed bool, err error) {
 	c := b.checkpoint

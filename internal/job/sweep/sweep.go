@@ -96,7 +96,7 @@ func Do(ctx context.Context, s Spec, o Options, a action.Work) (Totals, error) {
 	return newRun(s, o, a, false).do(ctx)
 }
 
-// Count counts the rows by reading their keys. If seen is not nil, Count calls it with the rows of each page, never concurrently.
+// Count counts the rows by reading their keys. If `seen` is not nil, Count calls it with the rows of each page, never concurrently.
 func Count(ctx context.Context, s Spec, o Options, seen func([]storage.Row)) (Totals, error) {
 	s.Select = []string{}
 	return newRun(s, o, counting(seen), false).do(ctx)

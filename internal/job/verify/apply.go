@@ -24,8 +24,8 @@ type Applied struct {
 // Apply carries out a plan once. It copies the missing and different rows as they are now in the source, and then deletes the extra rows. It deletes
 // nothing if a row could not be copied. The argument o contains the options of the comparison.
 //
-// Apply writes or deletes a row only if the row is unchanged in the destination since the plan was made. If fixed is false, Apply deletes a row only
-// if the source still lacks the row. If fixed is true, the source cannot have changed, for example because it is an export, so Apply does not check
+// Apply writes or deletes a row only if the row is unchanged in the destination since the plan was made. If `fixed` is false, Apply deletes a row only
+// if the source still lacks the row. If `fixed` is true, the source cannot have changed, for example because it is an export, so Apply does not check
 // the source again.
 func (p *Plan) Apply(ctx context.Context, s sweep.Spec, destination *storage.Table, o sweep.Options, fixed bool) (r Applied, err error) {
 	all, watch := int64(0), o.Watch

@@ -41,8 +41,8 @@ type pair struct {
 }
 
 // Pair returns a source that has the rows of two places. Its pages should be read one after another. After each query, the source keeps in memory
-// the rows that the next query will need. The memory comes from the budget, and the argument most is the maximum size of these rows, in bytes. If
-// there is no memory for the rows, the next query reads them again. The argument filter is a condition without "or" for the source's rows, or ""
+// the rows that the next query will need. The memory comes from the budget, and the argument `most` is the maximum size of these rows, in bytes. If
+// there is no memory for the rows, the next query reads them again. The argument `filter` is a condition without "or" for the source's rows, or ""
 // for all rows. [Differences] interprets the rows.
 func Pair(source, destination storage.Source, depth Depth, filter string, most int64, budget *memory.Budget) storage.Source {
 	p := newPair(source, destination, Options{Depth: depth, Only: filter}, func() int64 { return most })
@@ -245,7 +245,7 @@ func (s *side) bytes() (n int64) {
 	return n
 }
 
-// add adds the page that answers the side's next query. It leaves out the rows up to the key in the argument after, because they have already been merged.
+// add adds the page that answers the side's next query. It leaves out the rows up to the key in the argument `after`, because they have already been merged.
 func (s *side) add(a storage.Page, after *key.Key) {
 	rows := a.Rows
 	for after != nil && len(rows) > 0 && rows[0].Key.Compare(*after) <= 0 {

@@ -75,7 +75,7 @@ type PlanCounts struct {
 	Leave  int64 `json:"leave"` // extra rows that stay
 }
 
-// NewPlan returns an empty plan, whose rows are stored in a file. Without a file, the plan only counts its rows. If deletes is true, extra rows are
+// NewPlan returns an empty plan, whose rows are stored in a file. Without a file, the plan only counts its rows. If `deletes` is true, extra rows are
 // to be deleted. Otherwise they stay.
 func NewPlan(f *PlanFile, deletes bool) *Plan { return &Plan{file: f, deletes: deletes} }
 
@@ -92,7 +92,7 @@ const (
 	pageName = "Page" // the number of the page on which the comparison found the row
 )
 
-// entries are rows of a plan. The field text contains the last rows, and the field blocks reads all earlier rows from the file.
+// entries are rows of a plan. The field `text` contains the last rows, and the field `blocks` reads all earlier rows from the file.
 type entries struct {
 	text   []byte
 	blocks []io.Reader

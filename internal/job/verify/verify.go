@@ -46,7 +46,7 @@ const DefaultList = 20
 
 // Options configure a comparison.
 type Options struct {
-	sweep.Options // if the field List is 0, DefaultList differences are listed
+	sweep.Options // if List is 0, at most DefaultList differences are listed
 	Depth         Depth
 	// AllowExtra makes the comparison ignore rows that only the destination has.
 	AllowExtra bool

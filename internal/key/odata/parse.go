@@ -31,7 +31,7 @@ func Parse(s string) (*Filter, error) {
 	return &Filter{root: root, comparisons: p.comparisons}, nil
 }
 
-// parser is a recursive descent parser. The field rest is the unread text.
+// parser is a recursive descent parser. The field `rest` is the unread text.
 type parser struct {
 	rest        string
 	length      int
@@ -126,7 +126,7 @@ func ParseBoolean(s string) (v Value, ok bool) {
 	return Value{}, false
 }
 
-// operand is a property or a literal. If the field property is "", the operand is a literal.
+// operand is a property or a literal. If the field `property` is "", the operand is a literal.
 type operand struct {
 	property string
 	literal  Value

@@ -19,7 +19,7 @@ import (
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 const maxOperations = 100
 
-// batch is a parsed entity group transaction. If the batch cannot be carried out, the field refused contains the
+// batch is a parsed entity group transaction. If the batch cannot be carried out, the field `refused` contains the
 // reason.
 type batch struct {
 	table   string

@@ -56,8 +56,8 @@ func (l lease) allows(id string, write bool, now time.Time) error {
 	return refusal.New("LeaseLost", "A lease ID was specified, but the lease for the blob has expired.")
 }
 
-// change returns the lease after an action. For the action "acquire", the arguments proposed and duration describe the
-// new lease. For the action "break", the argument period is the break period, or negative if the request has none.
+// change returns the lease after an action. For the action "acquire", the arguments `proposed` and `duration` describe the
+// new lease. For the action "break", the argument `period` is the break period, or negative if the request has none.
 func (l lease) change(action, id, proposed string, duration, period time.Duration, now time.Time) (lease, error) {
 	refuse := func(code, message string) (lease, error) { return l, refusal.New(code, message) }
 	state, mine := l.state(now), l.id != "" && strings.EqualFold(l.id, map[bool]string{true: proposed, false: id}[action == "acquire"])

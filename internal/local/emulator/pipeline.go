@@ -205,7 +205,7 @@ func bodyTooLarge(limit int64) error {
 // minRead is the minimum free space for a read, in bytes.
 const minRead = 512
 
-// breakDown makes a request fail as planned. If the request was carried out, the argument answer is its answer.
+// breakDown makes a request fail as planned. If the request was carried out, the argument `answer` is its answer.
 func (p pipeline) breakDown(w http.ResponseWriter, c *call, op operation, plan fault.Plan, answer response) {
 	if p.onFault != nil {
 		p.onFault(op.Request, plan.Cause)

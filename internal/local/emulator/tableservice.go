@@ -119,9 +119,9 @@ func checkContentType(contentType string) error {
 // target is a parsed path: /resource, /resource(), /resource('name') or /resource(PartitionKey='…',RowKey='…').
 type target struct {
 	resource string
-	name     string // the name in resource('name'); "" unless the field named is true
+	name     string // the name in resource('name'); "" unless the field `named` is true
 	named    bool
-	key      key.Key // the key in resource(PartitionKey='…',RowKey='…'); empty unless the field keyed is true
+	key      key.Key // the key in resource(PartitionKey='…',RowKey='…'); empty unless the field `keyed` is true
 	keyed    bool
 }
 
@@ -311,7 +311,7 @@ func (s tableService) parseTableQuery(c *call, op operation) (operation, error) 
 	return op, nil
 }
 
-// tableEntry renders a table: as a whole answer if alone is true, otherwise as an item of the list of tables.
+// tableEntry renders a table: as a whole answer if `alone` is true, otherwise as an item of the list of tables.
 func (s tableService) tableEntry(c *call, name string, level metadata, alone bool) []byte {
 	b := []byte{'{'}
 	if alone && level != noMetadata {

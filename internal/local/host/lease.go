@@ -29,7 +29,7 @@ type lease struct {
 // errHeld means that another host has the lease.
 var errHeld = errors.New("another host holds the timer's lease")
 
-// take acquires or renews the lease, and returns the schedule's state. If update is not nil, take stores *update as the new state. If another host
+// take acquires or renews the lease, and returns the schedule's state. If `update` is not nil, take stores *update as the new state. If another host
 // has the lease, the error is [errHeld].
 func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Status, error) {
 	partition, at := timerPosition, &key.Bound{Key: l.name}

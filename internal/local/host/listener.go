@@ -43,8 +43,8 @@ type listener struct {
 	log     zerolog.Logger
 }
 
-// Poll polls a queue until ctx ends, as a [Host] does for each queue of an instance. The function random returns numbers in [0, 1), for the waits
-// between polls of an empty queue. The function invoke runs the app's function with a decoded message.
+// Poll polls a queue until ctx ends, as a [Host] does for each queue of an instance. The function `random` returns numbers in [0, 1), for the waits
+// between polls of an empty queue. The function `invoke` runs the app's function with a decoded message.
 //
 // A message is settled when it is deleted, visible again or in the poison queue. After ctx ends, Poll returns as soon as all its messages are
 // settled. If the work context ends, the instance is lost: Poll returns without settling more messages, and invoke must end.

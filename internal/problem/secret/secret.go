@@ -149,8 +149,8 @@ func escapedLength(text string, c byte) int {
 // HideJSON is [InJSON] with [Hide].
 func HideJSON(value []byte) []byte { return InJSON(value, Hide) }
 
-// InJSON replaces each text of a JSON value, including names, by the result of the function change. If value is not JSON,
-// InJSON calls change once, with the whole value.
+// InJSON replaces each text of a JSON value, including names, by the result of the function `change`. If value is not JSON,
+// InJSON calls `change` once, with the whole value.
 func InJSON(value []byte, change func(string) string) []byte {
 	tolerant := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	var out bytes.Buffer

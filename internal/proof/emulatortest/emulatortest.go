@@ -46,7 +46,7 @@ func Serve(t testing.TB, em *emulator.Emulator) string {
 	return server.ConnectionString()
 }
 
-// Open opens the emulator's account with a transport, or with the emulator's own if via is nil.
+// Open opens the emulator's account with a transport, or with the emulator's own if `via` is nil.
 func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.Account {
 	t.Helper()
 	if via == nil {
@@ -127,14 +127,14 @@ type Process struct {
 	when    atomic.Pointer[func(*http.Request) bool]
 }
 
-// DieWith lets the process die during its n-th request from now on. The next request has the number 1. If applied is true, the request is carried out. Its
+// DieWith lets the process die during its n-th request from now on. The next request has the number 1. If `applied` is true, the request is carried out. Its
 // answer is lost in both cases.
 func (p *Process) DieWith(n int, applied bool) {
 	p.applied.Store(applied)
 	p.left.Store(int64(n))
 }
 
-// DieWhen lets the process die before the first request for which when returns true.
+// DieWhen lets the process die before the first request for which `when` returns true.
 func (p *Process) DieWhen(when func(*http.Request) bool) { p.when.Store(&when) }
 
 // Dead reports whether the process is dead.

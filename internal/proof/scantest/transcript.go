@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// Transcript runs a scan depth first and returns a transcript. For each query, the transcript has a line, the lines that show returns for its page, and,
-// below it, the query's children. If note is not nil, its text is added to the line of a step.
+// Transcript runs a scan depth first and returns a transcript. For each query, the transcript has a line, the lines that `show` returns for its page, and,
+// below it, the query's children. If `note` is not nil, its text is added to the line of a step.
 func Transcript(t testing.TB, s scan.Strategy, b key.Bounds, query func(scan.Step) scan.Page, show func(scan.Page) []string, note func(scan.Step) string) string {
 	t.Helper()
 	var out strings.Builder

@@ -124,7 +124,7 @@ func (w *world) listed() []ledger.ScanID {
 	return slices.Sorted(maps.Keys(w.witness.scans))
 }
 
-// whose splits a scan's id. root is the id of the scan that the operator started. verifies is true if this scan verifies that scan, and number is this scan's
+// whose splits a scan's id. root is the id of the scan that the operator started. `verifies` is true if this scan verifies that scan, and number is this scan's
 // number in the group.
 func whose(id ledger.ScanID) (root ledger.ScanID, verifies bool, number int) {
 	if group, n, ok := id.InGroup(); ok {
@@ -219,7 +219,7 @@ func (o operator) follow(id ledger.ScanID, s PlannedScan) {
 	}
 }
 
-// cancel records that the operator canceled a scan or, if canceled is false, that it will retry the scan.
+// cancel records that the operator canceled a scan or, if `canceled` is false, that it will retry the scan.
 func (o operator) cancel(s PlannedScan, canceled bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -352,7 +352,7 @@ func (o operator) retryRows(id ledger.ScanID, s PlannedScan) {
 	o.count(&o.stats.Redone)
 }
 
-// retry retries a scan. If rows is true, it also retries the scan's failed rows.
+// retry retries a scan. If `rows` is true, it also retries the scan's failed rows.
 func (o operator) retry(id ledger.ScanID, s PlannedScan, rows bool) answer {
 	switch {
 	case s.ByStorage:

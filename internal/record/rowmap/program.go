@@ -379,7 +379,7 @@ func (b *budget) checkFormat(v any) {
 	}
 }
 
-// checkText ends the run if a text is longer than limit. The error begins with the argument action, such as "joins with".
+// checkText ends the run if a text is longer than limit. The error begins with the argument `action`, such as "joins with".
 func (b *budget) checkText(v any, limit int, action string) {
 	if text, _ := v.(string); len(text) > limit {
 		b.exceed("%s a text of more than %d KiB", action, limit>>10)

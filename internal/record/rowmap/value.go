@@ -66,7 +66,7 @@ func valueOf(p storage.Property) (v any, err error) {
 	return text, nil
 }
 
-// output converts a program's output to a row. It calls the function changed for changes of types.
+// output converts a program's output to a row. It calls the function `changed` for changes of types.
 func (r *row) output(v any, changed func(Change)) (e storage.Entity, err error) {
 	out, ok := v.(map[string]any)
 	if !ok {
@@ -157,7 +157,7 @@ func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 	return nil
 }
 
-// property returns the property for a value v. The argument stated is the type that the program states, or nil. The argument
+// property returns the property for a value v. The argument `stated` is the type that the program states, or nil. The argument
 // original is the input row's property of the same name, and originalValue is that property's value. If the row had no property
 // of this name, both arguments are nil.
 func property(name string, v, stated any, original *storage.Property, originalValue any) (p storage.Property, err error) {

@@ -30,7 +30,7 @@ func (k Keep) Check() error {
 
 const mostKept = 1000
 
-// Outdated returns the indexes of the backups that no rule keeps. The argument occurrences contains the occurrences of
+// Outdated returns the indexes of the backups that no rule keeps. The argument `occurrences` contains the occurrences of
 // all successful backups, newest first. The newest backup is always kept. The oldest backup is kept if a rule would
 // otherwise keep fewer backups than its number in k.
 func (k Keep) Outdated(occurrences []time.Time) (outdated []int) {

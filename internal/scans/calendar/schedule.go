@@ -37,8 +37,8 @@ type Decision struct {
 	Missed     int       // number of earlier occurrences that no check found in time; at most 1,000
 }
 
-// Decide returns the newest due occurrence. The argument decided is the newest occurrence that an earlier call
-// returned. The argument running is true if the schedule's last scan still runs. If several occurrences are due, only
+// Decide returns the newest due occurrence. The argument `decided` is the newest occurrence that an earlier call
+// returned. The argument `running` is true if the schedule's last scan still runs. If several occurrences are due, only
 // the newest one may start a scan. If the last scan still runs, even the newest occurrence is skipped.
 func (c Cron) Decide(decided time.Time, running bool, now time.Time) Decision {
 	newest := c.newest(decided, now)

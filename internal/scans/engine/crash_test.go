@@ -86,7 +86,7 @@ func (w *world) checkEnd(id ledger.ScanID, rows int) {
 	w.equalTables("Source", "Target")
 }
 
-// crashPoints calls run for one request after another, with a process that dies before or after this request is applied, until a run survives.
+// crashPoints calls `run` for one request after another, with a process that dies before or after this request is applied, until a run survives.
 func crashPoints(t *testing.T, step int, run func(t *testing.T, n int, applied bool) (survived bool)) {
 	t.Parallel()
 	for _, applied := range []bool{false, true} {

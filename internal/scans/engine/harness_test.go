@@ -86,7 +86,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) Do(r *http.Request) (*http.Response, error) { return t(r) }
 
-// refuse makes the service answer with a status and a code if refused returns true for an app's request. The argument body is the
+// refuse makes the service answer with a status and a code if `refused` returns true for an app's request. The argument `body` is the
 // request's body.
 func (w *world) refuse(status int, code string, refused func(r *http.Request, body string) bool) {
 	w.process.Next = emulatortest.Via{Transporter: w.emulator.Transport(), Answer: func(r *http.Request, body string) (*http.Response, error) {

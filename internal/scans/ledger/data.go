@@ -41,7 +41,7 @@ const failedPerQuery = 10
 type ScanData struct{ rows }
 
 // FailedRows calls fn with [Done.FailedRows] of each step, newest commit first, until fn returns false. The function fn
-// also gets the step's position in this order. FailedRows begins at the position in the argument from. If from is "",
+// also gets the step's position in this order. FailedRows begins at the position in the argument `from`. If from is "",
 // it begins with the newest commit.
 func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn func(position string, failed []byte) bool) error {
 	r := id.rows(failedPrefix)
@@ -68,7 +68,7 @@ func (l ScanData) FailedAt(ctx context.Context, id ScanID, position string) ([]b
 }
 
 // FailedBefore returns positions of rows that failed before an attempt. It begins after the position previous, and reads n
-// positions at a time. It stops when a page contains a row that failed before the attempt. The result named last is the
+// positions at a time. It stops when a page contains a row that failed before the attempt. The result `last` is the
 // last position on this page, or "" if all positions were read.
 func (l ScanData) FailedBefore(ctx context.Context, id ScanID, previous string, attempt int64, n int) (positions []string, last string, err error) {
 	r := id.rows(failedPrefix)
@@ -132,7 +132,7 @@ const (
 	MaxHints = 14 * dataPiece
 )
 
-// SaveHints replaces the hints under a name. The argument hints has at most MaxHints bytes.
+// SaveHints replaces the hints under a name. The argument `hints` has at most MaxHints bytes.
 func (l ScanData) SaveHints(ctx context.Context, name string, hints []byte) error {
 	return l.write(ctx, "save hints", op(storage.Replace, hintsPartition, name, dataProperties(hints)...))
 }

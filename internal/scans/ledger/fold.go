@@ -48,7 +48,7 @@ type Folds struct{ rows }
 const FoldEvery = 48
 
 // FoldAfter is called after each step's commit. On average, it folds after one in N commits, where N is the value
-// of the argument every. The processes have no common counter of commits, so a hash of the step's id decides whether
+// of the argument `every`. The processes have no common counter of commits, so a hash of the step's id decides whether
 // FoldAfter folds. Each level is folded N times less often than the level below it, so each fold replaces about N rows.
 func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int, join Join) error {
 	h := fnv.New64a()

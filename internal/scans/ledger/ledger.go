@@ -133,7 +133,7 @@ type Scan struct {
 	etag  string
 }
 
-// Ran returns how long the scan has run: until now, or until its end if it has ended. If the scan was restarted, the time
+// Ran returns how long the scan has run: until `now`, or until its end if it has ended. If the scan was restarted, the time
 // between its end and its restart does not count.
 func (s Scan) Ran(now time.Time) time.Duration {
 	if !s.Finished.IsZero() {
@@ -213,7 +213,7 @@ func (l *Ledger) Now(ctx context.Context, local time.Time) (time.Time, error) {
 	return now, nil
 }
 
-// Create records a scan, its first step, and its hints if there are any. The argument ahead is the scan's estimated
+// Create records a scan, its first step, and its hints if there are any. The argument `ahead` is the scan's estimated
 // work. After an error, the scan may be recorded although its message is not sent. [Ledger.Open] then lists the scan.
 // Create inserts rows and never replaces any. So even if the service later applies a request a second time, no done
 // step becomes pending again. If several processes create the same scan, the first record is kept.

@@ -57,7 +57,7 @@ func endedRow(s Listed, settled bool, etag string) storage.Op {
 	return listed
 }
 
-// tidyRow is the write that puts a scan into the list of ended scans. The argument settled must be false if steps of
+// tidyRow is the write that puts a scan into the list of ended scans. The argument `settled` must be false if steps of
 // the scan may still run, because the scan's figures may then change.
 func tidyRow(id ScanID, settled bool) storage.Op {
 	if settled {

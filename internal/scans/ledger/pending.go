@@ -119,7 +119,7 @@ func (l Steps) Begin(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Merge, storage.Int64Property("Begun", int64(p.Begun+1)))
 }
 
-// GiveUp records that a delivery of the step has failed. The argument reason describes the failure, or is "" if the
+// GiveUp records that a delivery of the step has failed. The argument `reason` describes the failure, or is "" if the
 // message will be delivered again. The argument p is the step as it was before the failed delivery. But if the failed
 // delivery was the step's first delivery, p.FirstEnded must be true.
 func (l Steps) GiveUp(ctx context.Context, id ScanID, p Pending, reason string) error {

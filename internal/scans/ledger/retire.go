@@ -25,7 +25,7 @@ type EndedScan struct {
 const SettleTime = 15 * time.Minute
 
 // Ended returns up to a thousand ended scans that have not been tidied up, newest first, and reports whether there are
-// more. The argument previous is the last scan of the previous page, or "".
+// more. The argument `previous` is the last scan of the previous page, or "".
 func (l *Ledger) Ended(ctx context.Context, previous ScanID) (scans []EndedScan, more bool, err error) {
 	r := key.WithPrefix(scansPartition, endedPrefix)
 	if previous != "" {

@@ -97,7 +97,7 @@ type draft struct {
 }
 
 // read returns all done rows. It also returns the pending steps and the scan's own row, if they are on the same pages.
-// If detail is true, more pages are read.
+// If `detail` is true, more pages are read.
 func (l *Ledger) read(ctx context.Context, what string, id ScanID, detail bool) (d draft, err error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: donePrefix}, High: &key.Bound{Key: scanRow}}
 	q := storage.Query{Range: r, Select: slices.Concat(sumColumns, scanColumns)}

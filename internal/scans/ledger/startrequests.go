@@ -46,7 +46,7 @@ type StartRequest struct {
 }
 
 // AddStartRequest requests a start. It inserts a row and never replaces one, so any process may repeat the call. If the
-// row already exists, added is false. The row may come from another call, or from an earlier try of this call.
+// row already exists, `added` is false. The row may come from another call, or from an earlier try of this call.
 func (l Requests) AddStartRequest(ctx context.Context, a StartRequest) (added bool, err error) {
 	err = l.write(ctx, "record the start request of scan "+string(a.ID), a.row(storage.Insert))
 	if storage.Conflict(err) {

@@ -16,7 +16,7 @@ import (
 const emptyTries = 5
 
 // Finish ends the scan if it is running and no step is pending, and reports whether this call ended it. A scan with
-// failed rows, or with missing rows in the ledger, ends as failed. For any other scan, the function seal decides how
+// failed rows, or with missing rows in the ledger, ends as failed. For any other scan, the function `seal` decides how
 // the scan ends. Several processes may call Finish. After an error, the scan is still running.
 func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func(Listed) (Ending, error)) (bool, error) {
 	idle, err := l.nothingPending(ctx, id)
@@ -120,7 +120,7 @@ func (l *Ledger) End(ctx context.Context, id ScanID, now time.Time, as Ending) (
 // end records the scan's end, unless its row has changed since s was read. If end cannot close the attempt, Maintain
 // closes it later.
 func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (bool, error) {
-	for _, began := range []time.Time{s.Started, s.began()} { // the argument now may lie before these times, because the service's time has only whole seconds
+	for _, began := range []time.Time{s.Started, s.began()} { // the argument `now` may lie before these times, because the service's time has only whole seconds
 		if now.Before(began) {
 			now = began
 		}
@@ -143,7 +143,7 @@ func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (boo
 
 // Restart begins the next attempt of a canceled or failed scan, unless another process has begun it since s was read.
 // The caller sends the messages of pending steps. [ErrNotFound] means that the scan was removed since s was read. After
-// any other error, the attempt may have begun. If root is not nil, it is the first step of the attempt, and ahead is the
+// any other error, the attempt may have begun. If `root` is not nil, it is the first step of the attempt, and ahead is the
 // estimated work of this step.
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead scan.Outlook) error {
 	var ops []storage.Op

@@ -66,7 +66,7 @@ func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.RunnableS
 	return o, probeOther(ctx, o)
 }
 
-// probe reads one row of the source with the request's filter and properties. The argument now is used only for an
+// probe reads one row of the source with the request's filter and properties. The argument `now` is used only for an
 // export, because an export has no clock.
 func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	r := o.Request

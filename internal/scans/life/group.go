@@ -33,7 +33,7 @@ const (
 
 // advanceGroup begins members until openMembers members are open. If a member's start message was sent but its scan has not
 // started, advanceGroup sends the message again. After the last member's end, it ends the group. Several processes may call
-// it at the same time. The argument ended is the number of a member that may have ended, and advanceGroup checks only
+// it at the same time. The argument `ended` is the number of a member that may have ended, and advanceGroup checks only
 // this member. If the number is 0, advanceGroup checks all open members.
 func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) error {
 	var start []int

@@ -162,7 +162,7 @@ func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []sus
 	return all, newObservation(steps, heartbeats, waits), errs
 }
 
-// pendingSteps reads the pending steps of scans, and ends scans that have none. The argument again lists the suspects of
+// pendingSteps reads the pending steps of scans, and ends scans that have none. The argument `again` lists the suspects of
 // an earlier observation. Unless it is empty, pendingSteps returns only the steps of these suspects, and ends no scan.
 // If a scan cannot be read, pendingSteps skips the scan, and returns the error.
 func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []suspect) (steps []suspect, errs error) {

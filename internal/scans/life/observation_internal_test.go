@@ -77,7 +77,7 @@ func TestFront(t *testing.T) {
 	now := time.Unix(100_000, 0)
 	ours := scans.Message{Version: scans.MessageVersion, Scan: "ours"}
 	proof.Must(t, ours.Prepare())
-	// others returns n messages that were put into the queue after ours, one a second. The argument last is the time
+	// others returns n messages that were put into the queue after ours, one a second. The argument `last` is the time
 	// of the last one after ours.
 	others := func(n int, last time.Duration) []storage.Message {
 		var messages []storage.Message

@@ -32,7 +32,7 @@ func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
 	return l.retry(ctx, id, true, 0)
 }
 
-// retry begins the next attempt of a scan. The argument attempt is the attempt in the start request, or 0 if there is
+// retry begins the next attempt of a scan. The argument `attempt` is the attempt in the start request, or 0 if there is
 // no start request. If the scan has a newer attempt, or the start request is gone, retry does nothing.
 func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, attempt)
@@ -79,7 +79,7 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 }
 
 // mayRetry reads a scan, and checks whether it can be retried. It reads only the ledger. If there is nothing to retry,
-// retryable is false.
+// `retryable` is false.
 func (l *Life) mayRetry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) (s ledger.Scan, retryable bool, err error) {
 	s, err = l.ledger.Scan(ctx, id)
 	switch {

@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Each step of an export that reads rows writes one blob. When the step is committed, the ledger records the blob as a
+// In an export, each step that reads rows writes one blob. When the step is committed, the ledger records the blob as a
 // file. The blob's name contains the step's id and the content's hash. If the name contained only the id, a late delivery
 // that has read other rows would replace the committed blob. If the ledger does not record a blob, the delivery that
 // wrote the blob did not commit. A process that finds no pending step completes the export, which the code calls sealing.
@@ -94,7 +94,7 @@ type collected struct {
 
 // collect returns the files that a scan has exported. If the scan is not an export of one table, the result is nil.
 // collect deletes the files of deliveries that did not commit. It fails if a committed file or its record is missing.
-// The argument rows is the number of rows that the scan has written.
+// The argument `rows` is the number of rows that the scan has written.
 func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*collected, error) {
 	r, err := scans.ParseStored(s.Request)
 	if err != nil || !r.Exports() || r.IsGroup() {
@@ -167,7 +167,7 @@ func incomplete(err error) string {
 // errFilesLost means that somebody has deleted rows of the ledger that list data files of the export.
 var errFilesLost = errors.New("the state table lacks rows that list data files of the export")
 
-// exportedFiles returns the files that commits have recorded, in table order. It fails if the argument rows is not the
+// exportedFiles returns the files that commits have recorded, in table order. It fails if the argument `rows` is not the
 // number of rows in these files.
 func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int64) ([]scans.ExportFile, error) {
 	var files []scans.ExportFile

@@ -86,7 +86,7 @@ func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (le
 }
 
 // launch checks a request, and records its scan under the id. If id is "", the scan gets a new id. Before the scan is
-// recorded, the function allow can refuse it. If launch returns both an id and an error, the scan may have been
+// recorded, the function `allow` can refuse it. If launch returns both an id and an error, the scan may have been
 // recorded.
 func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, allow func(context.Context, *scans.RunnableScan) error) (ledger.ScanID, error) {
 	o, err := l.checker.check(ctx, r)

@@ -54,7 +54,7 @@ func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger
 	return id, l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r), Kind: ledger.CheckedStart})
 }
 
-// RequestRetry requests a retry of a scan. If the argument rows is true, the failed rows are also retried. It makes
+// RequestRetry requests a retry of a scan. If the argument `rows` is true, the failed rows are also retried. It makes
 // only the checks that need no storage except the ledger.
 func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, 0)

@@ -211,7 +211,7 @@ func (sd *Scheduler) recordProofs(ctx context.Context, r *scheduleRow) (changed 
 	return changed, nil
 }
 
-// proofOf returns the result of the verification of a backup. The argument recorded is the recorded result, or nil.
+// proofOf returns the result of the verification of a backup. The argument `recorded` is the recorded result, or nil.
 func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, recorded *Proof) (Proof, error) {
 	p := Proof{ID: id.Verification(), State: ProofFailed}
 	s, found, err := sd.outcomeOf(ctx, p.ID)

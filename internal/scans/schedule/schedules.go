@@ -224,7 +224,7 @@ func scheduleRowOf(row ledger.Record) (r scheduleRow, err error) {
 	return r, err
 }
 
-// If another process has written the row since r was read, ours is false.
+// If another process has written the row since r was read, `ours` is false.
 func (sd *Scheduler) save(ctx context.Context, r *scheduleRow) (ours bool, err error) {
 	r.row.Data = scans.JSON(r)
 	return sd.ledger.Save(ctx, &r.row)
@@ -235,7 +235,7 @@ func (sd *Scheduler) save(ctx context.Context, r *scheduleRow) (ours bool, err e
 const advanceTries = 3
 
 // AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. Timers may fail, so calls
-// to the app also run AdvanceSchedules. If prune is true, it also deletes a limited number of blobs of outdated
+// to the app also run AdvanceSchedules. If `prune` is true, it also deletes a limited number of blobs of outdated
 // backups.
 func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 	for try := 1; ; try++ {
@@ -293,7 +293,7 @@ func (sd *Scheduler) setting(name string) *Schedule {
 }
 
 // advance starts a schedule's due occurrence, and records the end of the schedule's last scan. If another process has
-// written the schedule's row meanwhile, the result ours is false.
+// written the schedule's row meanwhile, the result `ours` is false.
 func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Time, prune bool) (ours bool, err error) {
 	r, err := scheduleRowOf(row)
 	if err != nil {
@@ -474,7 +474,7 @@ func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Tim
 const maxUnproved = 3
 
 // outcomeOf returns the status of a requested scan. If the scan has not started, the status contains only the state and
-// perhaps the reason of a refusal. If neither the scan nor its start request exists, found is false.
+// perhaps the reason of a refusal. If neither the scan nor its start request exists, `found` is false.
 func (sd *Scheduler) outcomeOf(ctx context.Context, id ledger.ScanID) (s status.Status, found bool, err error) {
 	s, err = sd.status.Status(ctx, id)
 	if problem.Of(err).Kind != problem.NotFound {

@@ -75,7 +75,7 @@ func unreadRange(r key.Range) pendingRange {
 }
 
 // disjoint returns the unread parts of the pending ranges, in key order. It cuts the ranges so that none of them
-// overlaps another one or exceeds the range in the argument whole.
+// overlaps another one or exceeds the range in the argument `whole`.
 func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) []pendingRange {
 	for i, p := range pending {
 		pending[i] = p.advanced(ends)

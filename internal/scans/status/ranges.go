@@ -152,7 +152,7 @@ type division struct {
 	ends   []scan.PageEnd // the ends of the pages after the divided part, in table order
 }
 
-// done divides the keys up to high, or up to the table's end if high is nil. Pages with failed rows become failed ranges,
+// done divides the keys up to high, or up to the table's end if `high` is nil. Pages with failed rows become failed ranges,
 // and all other keys become done ranges.
 func (d *division) done(high *key.Key) {
 	failed := func(e scan.PageEnd) bool { return e.Failed > 0 }
@@ -167,7 +167,7 @@ func (d *division) done(high *key.Key) {
 	d.add(high, RangeDone)
 }
 
-// add appends the range that ends at high, or at the table's end if high is nil. It omits an empty range, and merges a
+// add appends the range that ends at high, or at the table's end if `high` is nil. It omits an empty range, and merges a
 // range with the previous one if both have the same state.
 func (d *division) add(high *key.Key, state string) {
 	r := KeyRange{From: edge(d.at), State: state}
@@ -223,7 +223,7 @@ func atMost(limit int, ranges []KeyRange) []KeyRange {
 	return ranges
 }
 
-// joined merges each range for which mustJoin returns true into the previous range. The argument last is the previous
+// joined merges each range for which mustJoin returns true into the previous range. The argument `last` is the previous
 // range, which may already be merged.
 func joined(ranges []KeyRange, mustJoin func(i int, last KeyRange) bool) []KeyRange {
 	merged := []KeyRange{ranges[0]}

@@ -37,7 +37,7 @@ type rates struct {
 	idle       time.Duration // time since the last step was done, or since the attempt began if that is later
 }
 
-// ratesOf computes rates from points, which record the work in each interval of time. The argument last is the time at
+// ratesOf computes rates from points, which record the work in each interval of time. The argument `last` is the time at
 // which the last step was done. An instance knows the service's time only to the second, so the recorded start may be
 // outside the first interval. In this case, ratesOf moves the start into the interval.
 func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last, now time.Time) rates {
@@ -62,10 +62,10 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 	return p
 }
 
-// worked returns the sum of the work in a period. The period ends at the time now, and its length is the argument since.
+// worked returns the sum of the work in a period. The period ends at the time now, and its length is the argument `since`.
 // If an interval began before the period, its work counts in proportion: if a third of the interval's time lies in the
-// period, a third of the interval's work counts. If an interval contains the beginning of the attempt (the argument
-// began), the interval starts there. If an interval contains now, the interval ends at now.
+// period, a third of the interval's work counts. The attempt began at the time `began`. An interval that contains
+// this time counts as starting then, and an interval that contains `now` counts as ending at `now`.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)
@@ -90,7 +90,7 @@ func later(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Tim
 
 func earlier(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
-// phase returns a scan's phase, and why the scan is waiting or throttled. The arguments done and pending are numbers of
+// phase returns a scan's phase, and why the scan is waiting or throttled. The arguments `done` and `pending` are numbers of
 // steps.
 func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
 	if l.waits(p.idle) {

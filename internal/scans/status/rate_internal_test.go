@@ -91,7 +91,7 @@ func TestRatesOf(t *testing.T) {
 // estimate is the time left in a status, and the time of the status; both in seconds, the latter since the scan's beginning.
 type estimate struct{ at, left float64 }
 
-// play runs the scan of a table in virtual time. The function workers returns the number of workers at a second. Each worker takes the
+// play runs the scan of a table in virtual time. The function `workers` returns the number of workers at a second. Each worker takes the
 // same time for a step. play returns the estimated time left every 5 seconds, the scan's duration, and hints for the next scan.
 func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step float64, workers func(second float64) int) (all []estimate, took float64, hints scan.Hints) {
 	t.Helper()

@@ -141,7 +141,7 @@ func (rd *Reader) Status(ctx context.Context, id ledger.ScanID) (Status, error) 
 	return s, NotFound(id, err)
 }
 
-// status returns the status of a scan. It calls the function heartbeats only if the scan may have running steps.
+// status returns the status of a scan. It calls the function `heartbeats` only if the scan may have running steps.
 func (rd *Reader) status(ctx context.Context, id ledger.ScanID, heartbeats func() ([]ledger.Heartbeat, error)) (Status, error) {
 	found, err := rd.ledger.Snapshot(ctx, id)
 	if err != nil {

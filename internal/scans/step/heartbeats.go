@@ -51,14 +51,14 @@ type heldStep struct {
 	counters   []*storage.Counter // of the running deliveries
 }
 
-// newHeartbeats returns heartbeats that are written by the function write. This function must make only one try.
+// newHeartbeats returns heartbeats that are written by the function `write`. This function must make only one try.
 // After an outage, growing pauses between tries would delay the heartbeat, so other processes could count this
 // process as dead.
 func newHeartbeats(waits func(*ledger.Heartbeat), write func(context.Context, ledger.Heartbeat) error) *heartbeats {
 	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, steps: map[ledger.StepID]*heldStep{}}
 }
 
-// begin records that a delivery of a step has begun. The argument counter counts the step's requests.
+// begin records that a delivery of a step has begun. The argument `counter` counts the step's requests.
 func (h *heartbeats) begin(log *zerolog.Logger, scan ledger.ScanID, step ledger.StepID, counter *storage.Counter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,7 +110,7 @@ func (h *heartbeats) childless(step ledger.StepID) {
 }
 
 // release records that a delivery of a step has ended, and reports whether the scan may have ended. If the argument
-// again is true, the host will deliver the step again. Until the next delivery, the process holds the step, because the
+// `again` is true, the host will deliver the step again. Until the next delivery, the process holds the step, because the
 // step's message is hidden but not lost.
 func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool) {
 	h.mu.Lock()

@@ -89,7 +89,7 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 	return r.result(m), nil
 }
 
-// affordable returns how many of the found steps the next round may run. The argument limit is the maximum number of
+// affordable returns how many of the found steps the next round may run. The argument `limit` is the maximum number of
 // queries in all rounds together. The round's pages must not exceed the bytes that the step can still hold. Each page is
 // expected to have the mean size of the earlier pages. The commit must also have room for the found steps that do not
 // run, and for the children of the steps that run.
@@ -332,7 +332,7 @@ func (s *readResult) note() []byte {
 }
 
 // countFailed adds the number of failed rows on each page to the page's entry in s.ends. If the
-// argument again is true, an earlier step has read the rows, and its note contains the pages. In
+// argument `again` is true, an earlier step has read the rows, and its note contains the pages. In
 // that case, countFailed makes a single entry for all failed rows.
 func (s *readResult) countFailed(failed []action.Failure, again bool) {
 	if len(failed) == 0 {

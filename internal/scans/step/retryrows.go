@@ -113,7 +113,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	case !all:
 		lacking = int64(len(was.Rows) - meant)
 	}
-	// If the list of failed rows is incomplete, the step retries whole pages, and the variable lacking also counts
+	// If the list of failed rows is incomplete, the step retries whole pages, and the variable `lacking` also counts
 	// missing rows that never failed. So Gone is limited to the number of failed rows that have not failed again.
 	done.Gone = min(lacking, was.Failed-done.Failed)
 	if all || o.Deletes() {
@@ -165,7 +165,7 @@ func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int
 }
 
 // keptOf returns the pages from which failed rows were read. If the failed rows do not have the keys of the source's
-// rows, their pages are unknown. The argument all must then be true, and keptOf returns all pages.
+// rows, their pages are unknown. The argument `all` must then be true, and keptOf returns all pages.
 func (s *readResult) keptOf(failed []action.Failure, all bool) scans.KeptRows {
 	var r scans.KeptRows
 	for _, e := range s.ends {

@@ -42,7 +42,7 @@ func New(of *scans.Scans, lives *life.Life) *Steps {
 	return s
 }
 
-// Run handles one delivery of a message to one of the queue functions. The argument delivery is 1 for the first
+// Run handles one delivery of a message to one of the queue functions. The argument `delivery` is 1 for the first
 // delivery. Run returns a line that reports what was done. [problem.FateOf] decides what an error means for the
 // message. If the scan cannot continue, Run records its failure, and the message is done.
 func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report string, err error) {
@@ -66,8 +66,8 @@ func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report stri
 	return strings.Trim(report+"; "+deleted, "; "), err
 }
 
-// step runs a message's step. The argument working is the context of the step's work, and must end before ctx. If
-// this invocation must then delete the step's rows, the result named left is the message of the deletion.
+// step runs a message's step. The argument `working` is the context of the step's work, and must end before ctx. If
+// this invocation must then delete the step's rows, the result `left` is the message of the deletion.
 func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int) (report string, left *scans.Message, err error) {
 	var counter storage.Counter
 	s.heartbeats.begin(zerolog.Ctx(ctx), m.Scan, m.ID, &counter)
@@ -90,7 +90,7 @@ func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int
 	return report, left, err
 }
 
-// process runs the message's step, commits it, and sends its children's messages. The argument counter counts the
+// process runs the message's step, commits it, and sends its children's messages. The argument `counter` counts the
 // step's requests. The comment of [Steps.step] explains the results.
 func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, counter *storage.Counter) (report string, left *scans.Message, err error) {
 	start := time.Now()

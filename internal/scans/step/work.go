@@ -95,7 +95,7 @@ func (w written) count(rows []storage.Row) (n int64) {
 	return n
 }
 
-// write does the action on rows, adds the counts to the argument done, and returns the rows that
+// write does the action on rows, adds the counts to the argument `done`, and returns the rows that
 // could not be written. Broken rows are rows that the service has neither written nor refused. If a
 // row is Broken, write returns an error, unless this is the last delivery.
 func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {

@@ -68,7 +68,7 @@ func (f forks) afterPage(keys []string) forks {
 	return f
 }
 
-// count counts the positions at which sorted keys fork, and the positions at which they do not fork. The argument depth is the length, in bytes, of
+// count counts the positions at which sorted keys fork, and the positions at which they do not fork. The argument `depth` is the length, in bytes, of
 // the prefix that all keys share. count ignores this prefix, and prefixes that only a few keys share.
 func (f *forks) count(keys []string, depth int) {
 	const many = 16

@@ -17,7 +17,7 @@ func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 func (st strand) hasOutgrownHint() bool { return st.Due < -st.slack() }
 
 // End returns the key at which a pending step of this strategy stops. If the step reads its range to the end, this key is nil. The result
-// named launches reports whether the step also starts steps for pieces after its range.
+// named `launches` reports whether the step also starts steps for pieces after its range.
 func End(s scan.Step) (stop *key.Key, launches bool) {
 	var st strand
 	if json.Unmarshal(s.State, &st) != nil {

@@ -53,15 +53,15 @@ func (s scale) charAt(u float64) rune {
 
 // ruler holds the scales that a gauge uses.
 type ruler struct {
-	inner scale // the scale of all positions except the position to which the field open belongs
+	inner scale // the scale of all positions except the position to which the field `open` belongs
 	open  scale // the scale of the position at which the last key read differs from the end
 }
 
-// newRuler returns the ruler of the alphabet a for the keys after the last key read, up to end. The argument named here is the last key read. If
-// end is nil, the keys have no upper bound. newRuler adds digits and letters to the learned characters, because any key may contain them. Unknown
+// newRuler returns the ruler of the alphabet a for the keys after the last key read, up to end. The argument `here` is the last key read. If
+// `end` is nil, the keys have no upper bound. newRuler adds digits and letters to the learned characters, because any key may contain them. Unknown
 // characters get weight only at one position: the first position at which here and end differ. If here or end has a character beyond ASCII at this
 // position, the unknown characters together weigh half as much as all other characters. Otherwise, the weight depends on end. If end is set, the
-// unknown characters have no weight. If end is nil, all unknown characters together weigh a fifth as much as the added digits and letters.
+// unknown characters have no weight. If `end` is nil, all unknown characters together weigh a fifth as much as the added digits and letters.
 func newRuler(a alphabet, here, end []rune) ruler {
 	const (
 		supposed = 16  // the weight of assumed characters; a page's letters weigh up to pageWeight

@@ -19,11 +19,11 @@ type Workers struct {
 	forks   forks
 }
 
-// NewWorkers returns workers that have not read a page yet. The argument page is the number of rows in a full page.
+// NewWorkers returns workers that have not read a page yet. The argument `page` is the number of rows in a full page.
 func NewWorkers(page int) *Workers { return &Workers{page: float64(page)} }
 
-// Page handles a page that a step of a piece has read. The first keys of the page belong to the piece, and the result yield is the
-// number of these keys. The result rest contains the step that continues after them. At the end of the piece, rest is empty.
+// Page handles a page that a step of a piece has read. The first keys of the page belong to the piece, and the result `yield` is the
+// number of these keys. The result `rest` contains the step that continues after them. At the end of the piece, `rest` is empty.
 func (w *Workers) Page(s *Piece, step scan.Step, p scan.Page) (yield int, rest []scan.Step) {
 	yield = p.CountBefore(s.End)
 	more := p.Next != nil && yield == len(p.Keys)

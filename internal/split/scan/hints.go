@@ -34,7 +34,7 @@ type PageEnd struct {
 	Requested int `json:"Asked,omitempty"` // the number of requested rows, if the query requested less than a full page because rows are large; otherwise 0
 }
 
-// fullRows returns the number of the page's rows. The argument segment is the number of rows of a full page. If the query requested fewer rows,
+// fullRows returns the number of the page's rows. The argument `segment` is the number of rows of a full page. If the query requested fewer rows,
 // because rows are large, the result is greater in proportion: for half of a full page, it is twice the number of the page's rows.
 func (e PageEnd) fullRows(segment int) int {
 	if e.Requested == 0 {
@@ -71,7 +71,7 @@ func withRows(ends []PageEnd) []PageEnd {
 	return slices.DeleteFunc(sortedEnds(ends), func(e PageEnd) bool { return e.Rows == 0 })
 }
 
-// NewHints makes hints from the ends of all pages of a scan, in any order. Pages without rows do not count. The argument segment is the number of
+// NewHints makes hints from the ends of all pages of a scan, in any order. Pages without rows do not count. The argument `segment` is the number of
 // rows of a full page.
 func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	most := HintPages * segment

@@ -22,7 +22,7 @@ func (o Outlook) Minus(other Outlook) Outlook {
 	return Outlook{o.Millipages - other.Millipages, o.Unknown - other.Unknown}
 }
 
-// Progress returns the fraction of a scan that is done, from 0 to 1. The argument read is the number of full pages that the rows read so far would
+// Progress returns the fraction of a scan that is done, from 0 to 1. The argument `read` is the number of full pages that the rows read so far would
 // fill. The result ok is false if hints do not cover all steps. The fraction may fall, because a table may have grown since the hints were made.
 func (o Outlook) Progress(read float64) (share float64, ok bool) {
 	const grown = 1.1 // a table has usually grown since the scan that made the hints

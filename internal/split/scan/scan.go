@@ -69,7 +69,7 @@ func (p Page) Partitions() []key.Key {
 	return partitions
 }
 
-// CountBefore returns how many keys of the page come before the end. If end is nil, it returns the number of all keys.
+// CountBefore returns how many keys of the page come before the end. If `end` is nil, it returns the number of all keys.
 func (p Page) CountBefore(end *key.Key) int {
 	if end == nil {
 		return len(p.Keys)

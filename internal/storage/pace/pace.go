@@ -96,7 +96,7 @@ func New(start, most int) *Pace {
 // Limit returns how many requests to make concurrently, at least 1. A request that waits after a refusal does not count.
 func (p *Pace) Limit() int { return max(1, int(p.limit)) }
 
-// Observe adjusts the limit. The result measured is true if a measurement of the share of refused requests has ended. An answer
+// Observe adjusts the limit. The result `measured` is true if a measurement of the share of refused requests has ended. An answer
 // with a Retry-After also ends the measurement.
 func (p *Pace) Observe(s Seen) (measured bool) {
 	p.done += s.Done

@@ -85,8 +85,8 @@ func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duratio
 	return pause
 }
 
-// Answered must be called after a successful request. The argument expected is the number of rows that was passed to Started,
-// and the argument rows is the actual number.
+// Answered must be called after a successful request. The argument `expected` is the number of rows that was passed to Started,
+// and the argument `rows` is the actual number.
 func (p *Partitions) Answered(key string, expected, rows int, now time.Time) {
 	if l, ok := p.limits[key]; ok {
 		l.fill(now)

@@ -247,7 +247,7 @@ type Tidying struct {
 	last time.Time
 }
 
-// Due calls tidy, unless a call has succeeded within the last hour. now is the service's time.
+// Due calls `tidy`, unless a call has succeeded within the last hour. now is the service's time.
 func (t *Tidying) Due(now time.Time, tidy func() error) error {
 	t.mu.Lock()
 	last := t.last
@@ -265,7 +265,7 @@ func (t *Tidying) Due(now time.Time, tidy func() error) error {
 }
 
 // Tidy deletes two kinds of rows from a range: claims that are no longer needed, and other rows that are older than a
-// day. The search takes one query. The argument now is the service's time. Even after an error, the result removed is
+// day. The search takes one query. The argument `now` is the service's time. Even after an error, the result `removed` is
 // the number of deleted rows.
 func Tidy(ctx context.Context, table *storage.Table, in key.Range, now time.Time) (removed int64, err error) {
 	filter := fmt.Sprintf("(%s or (%s and RowKey ge '%s'))", lastChanged(now, keepKeys), lastChanged(now, keepInvocations), invocationPrefix)

@@ -8,9 +8,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// After calls the function take with each event that follows a position in a stream; see [Feed.After]. The position may also be an id or a time,
+// After calls the function `take` with each event that follows a position in a stream; see [Feed.After]. The position may also be an id or a time,
 // as in [EventQuery.Since]. The events come in the order of their ids, oldest first. A follower can miss an event only if the event is written more
-// than a minute after the time in its id. The Rows of the result are empty, because the function take has received the events.
+// than a minute after the time in its id. The Rows of the result are empty, because the function `take` has received the events.
 func (s *Streams) After(ctx context.Context, stream, after string, top int, take func(Event)) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return Next{}, err
@@ -22,8 +22,8 @@ func (s *Streams) After(ctx context.Context, stream, after string, top int, take
 	return next, tooFar(err)
 }
 
-// The method after does the work of [Streams.After], but the argument top may have any value, and the second result
-// contains all rows that the call has read. If take fails, the call ends.
+// The method after does the work of [Streams.After], but the argument `top` may have any value, and the second result
+// contains all rows that the call has read. If `take` fails, the call ends.
 func (s *Streams) after(ctx context.Context, stream, after string, top int, take func(Event) error) (Next, []arrival, error) {
 	escaped, err := escapeName(stream)
 	if err == nil && after == Now {

@@ -179,7 +179,7 @@ func (f Feed) newestBound(ctx context.Context, p position) (bound string, err er
 }
 
 // arrivals reads the rows that a follower at the position p may still lack. The newest row comes first. The result
-// contains all such rows that were written up to readUntil, and may contain later rows. If contents is true, arrivals
+// contains all such rows that were written up to readUntil, and may contain later rows. If `contents` is true, arrivals
 // keeps the contents of the rows that the follower receives next.
 func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []arrival, readUntil ticks, err error) {
 	span := Span{Newer: p.newer}

@@ -24,7 +24,7 @@ type FollowOptions struct {
 	Since  string // show only events newer than this time or id, as in [EventQuery]
 }
 
-// Follow calls the function show for existing events of a stream, and then for each new event, until ctx ends or show fails. If
+// Follow calls the function `show` for existing events of a stream, and then for each new event, until ctx ends or `show` fails. If
 // an event is written within a minute of the time in its id, Follow shows it exactly once. Events of one poll are shown oldest
 // first. Follow fails with the same errors as After.
 //
@@ -66,7 +66,7 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 	}
 }
 
-// showNewest calls show with the newest n events of a stream, oldest first.
+// showNewest calls `show` with the newest n events of a stream, oldest first.
 func (s *Streams) showNewest(ctx context.Context, stream string, n int, show func(Event) error) error {
 	var events []Event
 	_, err := s.Read(ctx, stream, EventQuery{Top: n}, func(e Event) bool {

@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// watch follows a stream in the background. The function stop ends this, and returns the texts shown until then.
+// watch follows a stream in the background. The function `stop` ends this, and returns the texts shown until then.
 func (w *world) watch(o logtail.FollowOptions) (stop func() []string) {
 	return w.watchBy(w.streams(logtail.Options{}), o)
 }

@@ -34,7 +34,7 @@ type Clock struct {
 // NewClock returns a clock for one writer, such as a process.
 func NewClock() *Clock { return &Clock{writer: strings.ToLower(rand.Text()[:12])} }
 
-// NextKey returns a key with the later of two times: the argument now, and the time of the latest key.
+// NextKey returns a key with the later of two times: the argument `now`, and the time of the latest key.
 func (c *Clock) NextKey(now time.Time) string {
 	return c.nextKeys(now, 1)[0]
 }

@@ -45,8 +45,8 @@ func (s Span) filter() string {
 	return "Timestamp ge datetime'" + s.Since.Add(-10*time.Millisecond).UTC().Format("2006-01-02T15:04:05.0000000Z") + "'"
 }
 
-// Newest calls the function take with the n newest rows of a span, newest first. If n is negative, it calls take with all rows. It stops
-// when take returns false or fails. The result more reports whether the span may contain further, older rows. If n is at most 1,000, Newest
+// Newest calls the function `take` with the n newest rows of a span, newest first. If n is negative, it calls `take` with all rows. It stops
+// when `take` returns false or fails. The result `more` reports whether the span may contain further, older rows. If n is at most 1,000, Newest
 // makes one query for each shard, unless the service returns short pages.
 func (l Log) Newest(ctx context.Context, s Span, n int, take func(storage.Row) (taken bool, err error)) (more bool, err error) {
 	m, err := l.merge(ctx, s, n)
@@ -73,7 +73,7 @@ func (m *merge) newest(ctx context.Context, n int, take func(storage.Row) (taken
 	return m.hasMore(), nil
 }
 
-// Trim deletes the rows before the time t, newest first. Even after an error, the result removed is the number of
+// Trim deletes the rows before the time t, newest first. Even after an error, the result `removed` is the number of
 // deleted rows.
 func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 	bound := key.Bound{Key: l.Prefix + key.Inverted(t.Add(-key.Tick))}

@@ -63,7 +63,7 @@ func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.
 	return keys, nil
 }
 
-// take stores a note of a key's use, or returns the note that is already stored. If known is true, another try may have written
+// take stores a note of a key's use, or returns the note that is already stored. If `known` is true, another try may have written
 // events.
 func (s *Streams) take(ctx context.Context, escaped, idempotencyKey string, n note) (used note, known bool, err error) {
 	sum := sha256.Sum256([]byte(idempotencyKey))
@@ -95,7 +95,7 @@ func (s *Streams) take(ctx context.Context, escaped, idempotencyKey string, n no
 	return note{}, false, problem.Busyf("", "other processes keep inserting and deleting the row of the Idempotency-Key; try again")
 }
 
-// complete inserts events with these keys into a shard. If the argument known is true, some of the events may exist, and only missing events are inserted.
+// complete inserts events with these keys into a shard. If the argument `known` is true, some of the events may exist, and only missing events are inserted.
 // It returns the ids of the events, with "" for each event that may still be missing.
 func (s *Streams) complete(ctx context.Context, shard Shard, keys []string, records record.Some, known bool) ([]string, error) {
 	ids := make([]string, len(keys))

@@ -158,7 +158,7 @@ func (a arrival) bytes() int {
 	return len(a.row.JSON()) + 256
 }
 
-// dueRows yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first, and may
+// dueRows yields the rows that the follower may receive now, oldest first. The argument `rows` is sorted newest first, and may
 // lack rows that were written after readUntil. If such a row appears later, its group changes, and the follower receives the
 // whole group again. Therefore each tick after readUntil gets a separate group in the position. dueRows ends before there are
 // more than maxSingle such groups. A later call returns the remaining rows.
@@ -190,7 +190,7 @@ func dueRows(rows []arrival, readUntil ticks) iter.Seq[*arrival] {
 }
 
 // takeDue returns the oldest due rows, at most top rows and at most [MaxAnswer] bytes, and marks these rows as received. The
-// result is sorted by key, oldest first. The result more reports whether further rows are due. takeDue ends before the first
+// result is sorted by key, oldest first. The result `more` reports whether further rows are due. takeDue ends before the first
 // row whose contents are not in memory. The contents of the oldest due row must be in memory.
 func takeDue(rows []arrival, top int, readUntil ticks) (found []storage.Row, more bool) {
 	bytes := 0
@@ -208,7 +208,7 @@ func takeDue(rows []arrival, top int, readUntil ticks) (found []storage.Row, mor
 
 // markReceived marks the rows that the follower has received. The rows must be sorted newest first.
 func (p position) markReceived(rows []arrival) {
-	// cut removes and returns the first elements of the variable rows. It stops before the first row for which old
+	// cut removes and returns the first elements of the variable `rows`. It stops before the first row for which old
 	// returns true.
 	cut := func(old func(arrival) bool) (newer []arrival) {
 		n := slices.IndexFunc(rows, old)
@@ -234,7 +234,7 @@ func (p position) markReceived(rows []arrival) {
 	}
 }
 
-// advance returns the follower's next position. The argument rows is sorted newest first. It contains every row that was
+// advance returns the follower's next position. The argument `rows` is sorted newest first. It contains every row that was
 // written before readUntil, but may lack rows that the follower has received. A row's field given is true if the follower has
 // received the row. If a row becomes visible late, the follower receives the row's whole group again. Late rows are nearly
 // always among the newest rows, so groups of newer rows are smaller. The shards were read at different moments, so more rows

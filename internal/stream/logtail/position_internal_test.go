@@ -164,7 +164,7 @@ func (s *shards) oldest() string {
 	return Since(s.began.Add(-time.Duration(s.pending) * time.Minute))
 }
 
-// read returns the rows that a call reads from a position, and the time readUntil, as [Feed.arrivals] does. If writing is true,
+// read returns the rows that a call reads from a position, and the time readUntil, as [Feed.arrivals] does. If `writing` is true,
 // events are written meanwhile.
 func (s *shards) read(from position, writing bool) (all []arrival, readUntil ticks) {
 	readUntil = lastTick

@@ -153,7 +153,7 @@ func (s *Streams) notAppended(stream, escaped string, err error) error {
 	return fmt.Errorf("the append to stream %q failed: %w", stream, err)
 }
 
-// AppendEach appends events like Append, and creates the table if it is missing. It calls show with each event's index
+// AppendEach appends events like Append, and creates the table if it is missing. It calls `show` with each event's index
 // and id. The id is "" if it is unknown whether the event was appended.
 func (s *Streams) AppendEach(ctx context.Context, stream string, records record.Some, show func(i int, id string)) error {
 	ids, err := s.Append(ctx, stream, records)
@@ -187,7 +187,7 @@ func (s *Streams) forget(escaped string) {
 }
 
 // write inserts events with the given keys. The result contains the events' ids, or "" for events that may be missing.
-// If a transaction fails, and the function ignored returns true for its error, write treats the transaction as
+// If a transaction fails, and the function `ignored` returns true for its error, write treats the transaction as
 // successful.
 func (s *Streams) write(ctx context.Context, shards []Shard, keys []string, recordAt func(i int) record.Record, ignored func(error) bool) ([]string, error) {
 	ids := make([]string, len(keys))
@@ -233,7 +233,7 @@ type EventQuery struct {
 	Cursor string // only events older than this id
 }
 
-// Read calls the function take with the newest events of a stream, newest first, until take returns false. A stream
+// Read calls the function `take` with the newest events of a stream, newest first, until `take` returns false. A stream
 // without events is not an error. The returned cursor is for the next page, which contains older events. If there are
 // no older events, cursor is "". Read makes one query for each shard, and sometimes a query for the stream's row.
 func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take func(Event) bool) (cursor string, err error) {
@@ -259,8 +259,8 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take fu
 	return cursor, nil
 }
 
-// Newest calls the function show with the newest n events of a stream, newest first, until show fails. If n is
-// negative, it calls show with all events. since is as in [EventQuery].
+// Newest calls the function `show` with the newest n events of a stream, newest first, until `show` fails. If n is
+// negative, it calls `show` with all events. since is as in [EventQuery].
 func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show func(Event) error) error {
 	newer, err := bound("since", since, s.now())
 	if err == nil && n != 0 {
@@ -269,7 +269,7 @@ func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show 
 	return err
 }
 
-// newest is like [Log.Newest], but calls the function take with events of a stream instead of rows.
+// newest is like [Log.Newest], but calls the function `take` with events of a stream instead of rows.
 func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, take func(Event) (taken bool, err error)) (more bool, err error) {
 	m, err := s.read(ctx, stream, span, n)
 	if err != nil {
@@ -290,8 +290,8 @@ func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, t
 	return more, err
 }
 
-// bound converts an id or a time to a bound for Span.Newer. The argument parameter is the name of the query parameter, such
-// as "since", for errors. The argument now is the service's time.
+// bound converts an id or a time to a bound for Span.Newer. The argument `parameter` is the name of the query parameter, such
+// as "since", for errors. The argument `now` is the service's time.
 func bound(parameter, since string, now time.Time) (string, error) {
 	if since == "" || keyForm.MatchString(since) {
 		return since, nil

@@ -37,7 +37,7 @@ type Instance struct {
 }
 
 // InstanceOf determines the memory from the settings, from the limit of the process's control group, or from
-// [defaultMemory]. get returns the value of a setting. The error names the invalid setting.
+// [defaultMemory]. `get` returns the value of a setting. The error names the invalid setting.
 func InstanceOf(get func(string) string) (Instance, error) {
 	if text := get(Setting); text != "" {
 		mb, err := strconv.ParseInt(text, 10, 64)

@@ -151,7 +151,7 @@ func (q *Queue) hide(m *Message, until time.Time) {
 	q.visible.Set(m)
 }
 
-// Update changes the time at which a received message becomes visible. If text is not nil, it also changes the text. The returned message has a new
+// Update changes the time at which a received message becomes visible. If `text` is not nil, it also changes the text. The returned message has a new
 // receipt. The error is a *refusal.Error.
 func (q *Queue) Update(now time.Time, id, receipt string, visible time.Time, text *string) (Message, error) {
 	q.mu.Lock()

@@ -22,7 +22,7 @@ func NewStore() *Store {
 	return &Store{queues: make(map[string]*Queue), deleting: make(map[string]time.Time)}
 }
 
-// Create creates an empty queue. If the queue exists with the same metadata, created is false. The error is a *refusal.Error.
+// Create creates an empty queue. If the queue exists with the same metadata, `created` is false. The error is a *refusal.Error.
 func (s *Store) Create(name string, metadata map[string]string, now time.Time) (created bool, err error) {
 	if err := CheckName(name); err != nil {
 		return false, err

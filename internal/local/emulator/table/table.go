@@ -218,7 +218,7 @@ type Query struct {
 }
 
 // Bounds returns the first key that the query may find, and the first key after the query's range. If the range has no
-// upper limit, end is nil.
+// upper limit, `end` is nil.
 func (q Query) Bounds() (start key.Key, end *key.Key) {
 	if q.Filter == nil {
 		return q.From, nil

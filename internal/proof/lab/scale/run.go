@@ -88,7 +88,7 @@ func (c *cloud) scan() (status.Status, error) {
 	}
 }
 
-// post posts a body, or gets the path if the body is nil, and decodes the answer.
+// post posts a body, or gets the path if the `body` is nil, and decodes the answer.
 func (in *instance) post(path string, body []byte, answer any) error {
 	method := http.MethodGet
 	if body != nil {
