@@ -35,7 +35,7 @@ func (o *copyOptions) options() []option {
 		o.selectOption(),
 		{"since", fixed, &o.Since.Text, nil, "only rows written since this: a time, a duration before now such as 24h, or \"last\" for the last successful copy"},
 		{"state", aFile, &o.State, nil, "file that stores when the last success began"},
-		{"since-overlap", fixed, &o.Overlap, 5 * time.Minute, "also copy rows written up to this long before the time of --since"},
+		{"since-overlap", fixed, &o.Overlap, 5 * time.Minute, "begin this much earlier than the time of --since"},
 		{"since-window", fixed, &o.window, nil, ""},
 		o.formatOption(),
 		choose("mode", fixed, &o.mode, "how to treat rows that already exist: replace, merge, skip, fail", "", action.Modes...),

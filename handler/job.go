@@ -41,7 +41,7 @@ func (j *jobFlags) options() []option {
 	return slices.Concat([]option{
 		{"failed", anyFile, &j.failed, nil, "file for the rows that fail"},
 		{"rows", aFile, &j.rows, nil, "only the rows listed in this file, which --failed or scan wrote"},
-		{"dry-run", perRun, &j.dryRun, nil, "make no changes: count for 30 s, estimate the requests, check permissions; --dry-run=full counts to the end"},
+		{"dry-run", perRun, &j.dryRun, nil, "make no changes, but count rows for 30 s, estimate the requests, and check permissions; --dry-run=full counts all rows"},
 	}, j.reportFlags.options(progress.Auto, "print the result as JSON"), j.checkpointFlags.options())
 }
 

@@ -90,8 +90,13 @@ func (f *mapFlags) open() (*rowmap.Map, error) {
 		if !isProperty(from) || !isProperty(to) {
 			return nil, usagef("--rename is %q; it must be OLD=NEW, where OLD and NEW are names of properties; to change keys, use --map", pair)
 		}
-		if _, twice := o.Rename[from]; twice || slices.Contains(f.drop, from) || slices.Contains(slices.Collect(maps.Values(o.Rename)), to) {
-			return nil, usagef("--rename %s: one of these two names is already used by another pair or by --drop", pair)
+		switch _, twice := o.Rename[from]; {
+		case twice:
+			return nil, usagef("--rename renames the property %s twice", from)
+		case slices.Contains(f.drop, from):
+			return nil, usagef("--rename and --drop both name the property %s", from)
+		case slices.Contains(slices.Collect(maps.Values(o.Rename)), to):
+			return nil, usagef("--rename gives two properties the name %s", to)
 		}
 		o.Rename[from] = to
 	}

@@ -91,7 +91,7 @@ func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connecti
 		switch {
 		case own == known:
 		case in.given():
-			return nil, usagef("--%s %s has a SAS or names another account, so --%s does not apply; leave --%[3]s out", flag, at.path, in.flag)
+			return nil, usagef("--%s %s cannot be combined with --%s, because the URL has a SAS or names another account; leave --%[3]s out", flag, at.path, in.flag)
 		default:
 			name = ""
 		}

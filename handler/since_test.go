@@ -244,7 +244,7 @@ func TestSinceLastRefusesEmptiedDestination(t *testing.T) {
 		proof.Must(t, err)
 		for _, args := range [][]string{last, append(last, "--dry-run"), append(last, "--checkpoint", state+".ckpt")} {
 			_, stderr, code := w.run(t.Context(), args...)
-			if code != exitUsage || !strings.Contains(stderr, "--since last: --state "+state+" records that earlier copies wrote to "+dest.Address()+", but this table "+why) ||
+			if code != exitUsage || !strings.Contains(stderr, "--since last: according to --state "+state+", earlier copies wrote rows to "+dest.Address()+", but that table "+why) ||
 				!strings.Contains(stderr, "leave --since out to copy all rows again, or name another file with --state") {
 				t.Errorf("%v: got exit code %d; stderr:\n%s", args, code, stderr)
 			}

@@ -161,7 +161,7 @@ func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard)
 	}
 	if err == nil && !found {
 		_, err = wr.stages.applyFor(ctx, []index.FirstHash{w.First}) // if the write was withdrawn, its rows may still exist; applyFor deletes these rows
-		err = cmp.Or(err, error(problem.Conflictf("Idempotency-Key", "was already used for this write, but the write was refused or a later write has changed the record; read the record, and use a new key")))
+		err = cmp.Or(err, error(problem.Conflictf("Idempotency-Key", "was already used for this write, but the write's answer cannot be repeated: the write was refused, or a later write has changed the record; read the record, and use a new key")))
 	}
 	return first, true, err
 }

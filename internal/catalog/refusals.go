@@ -13,7 +13,7 @@ func identityTaken(row string) error {
 }
 
 func rowKeyTaken(s index.Schema, cause error) error {
-	return problem.Conflictf(s.Sort.Field, "the record was not written, because another record has the same row key; change this field slightly in one of the two records").Because(cause)
+	return problem.Conflictf(s.Sort.Field, "the record was not written, because another record has the same row key; change the field %s slightly in one of the two records", s.Sort.Field).Because(cause)
 }
 
 func unknownToLog() error {

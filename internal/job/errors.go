@@ -69,7 +69,7 @@ func BadCheckpoint(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return Hint(refusal, "a finished command removes its checkpoint; check the name, or start a new command")
 	case errors.Is(err, journal.ErrDamaged):
-		return Hint(refusal, "restore a copy of the file, or start over with a new --checkpoint; starting over does not harm rows that are done, but enqueue sends their messages again")
+		return Hint(refusal, "restore a copy of the file, or start over with a new --checkpoint; starting over repeats the rows that are done, which does no harm, except that enqueue sends the messages of these rows again")
 	}
 	return refusal
 }

@@ -243,7 +243,7 @@ func (j *Job) openFailed(ctx context.Context, durable bool) (list *rowlist.Write
 	case path == "":
 		return nil, nil
 	case path == j.options.List:
-		return nil, Refuse("", "--failed and --rows name the same file; choose another file with --failed, for the rows that fail again")
+		return nil, Refuse("", "--failed and --rows name the same file; give --failed another file, to which the command can write the rows that fail again")
 	case j.options.Resumed:
 		list, err = rowlist.Continue(ctx, path, durable)
 	default:

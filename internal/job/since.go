@@ -144,7 +144,7 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 		case err == nil:
 			why = "contains none of the copied rows"
 		}
-		err = Refuse("since", " last: --state %s records that earlier copies wrote to %s, but this table %s; leave --since out to copy all rows again, or name another file with --state", o.State, to.Address(), why)
+		err = Refuse("since", " last: according to --state %s, earlier copies wrote rows to %s, but that table %s; leave --since out to copy all rows again, or name another file with --state", o.State, to.Address(), why)
 		return Hint(err, "--since copies only changed rows, so the destination would lack the other rows")
 	}
 }

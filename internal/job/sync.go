@@ -171,7 +171,7 @@ func (o PairOptions) checkComplete(m place.Manifest) error {
 	case m.Filter != "" && m.Filter != o.Filter:
 		return Hint(Refuse("from", " %s contains only the rows that match a filter, so a sync would treat all other rows as extra", from), fmt.Sprintf("sync only these rows: --filter %q", m.Filter))
 	case storage.RangeFilter(own) != storage.RangeFilter(within):
-		return Hint(Refuse("from", " %s contains only the rows of a range, so a sync would treat all other rows as extra", from), "sync only these rows, with the same --prefix, --after and --before")
+		return Hint(Refuse("from", " %s contains only the rows of a range, so a sync would treat all other rows as extra", from), "to sync only these rows, limit the sync to the export's range with --prefix, --after and --before")
 	}
 	return nil
 }

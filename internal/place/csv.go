@@ -197,7 +197,7 @@ func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 			rec.wrong = errors.New("its key contains a line break, which keys cannot contain")
 		}
 		if rec.wrong != nil && rec.last > rec.line {
-			return rec, row, fmt.Errorf("lines %d to %d are not a row: %w; the quotes in these lines make it unclear where the next row begins", rec.line, rec.last, rec.wrong)
+			return rec, row, fmt.Errorf("lines %d to %d are not a row: %w; because of the quotes in these lines, the command cannot tell where the next row begins; correct these lines", rec.line, rec.last, rec.wrong)
 		}
 		if rec.wrong == nil {
 			row, rec.wrong, err = r.parseRow(rec)
@@ -453,7 +453,7 @@ func (r *csvReader) decideType(c *csvColumn, t storage.Type, typed bool, line in
 		c.types.untyped = cmp.Or(c.types.untyped, line)
 	default:
 		if c.types.addType(t, r.rows == 1); c.types.untyped > 0 && c.types.usualType() != before {
-			return t, fmt.Errorf("line %d: %s is an %v, but line %d has no type for %[2]s, so the value in line %[4]d was read as an %[5]v; use --types %[2]s:%[3]v, or import from a file, because a file is read twice to find the types", line, c.name, t, c.types.untyped, before)
+			return t, fmt.Errorf("line %d: %s is an %v, but line %d gives no type, so the value of %[2]s in line %[4]d was read as an %[5]v; use --types %[2]s:%[3]v, or import from a file, which the command first searches for types", line, c.name, t, c.types.untyped, before)
 		}
 	}
 	if c.types.mixed() && !c.warned && r.Mixed != nil {

@@ -87,7 +87,7 @@ func TestCSVForms(t *testing.T) {
 		"": "it is empty", "\xff\xfeP\x00a\x00": "line 1: it is UTF-16; save it as UTF-8", "\xfe\xff\x00P": "it is UTF-16", keys + "\xe4\n": "line 1: it is not UTF-8", "a,b\n": "no column PartitionKey; the first line must contain", "PartitionKey;RowKey\n": `the delimiter seems to be ";"`, keys + "A,A\n": `the column "A" twice`, keys + "A, A \n": `the column "A" twice, as "A" and " A "; rename or remove one`, keys + "rowkey\n": `the column "RowKey" twice, as "RowKey" and "rowkey"`,
 		keys + "A,A@type,A@odata.type\n": `the column "A@type" twice, as "A@type" and "A@odata.type"`, keys + "A,,B\n": `"" is not a property name`, "sep=x\n" + keys: "line 1: the delimiter is", "sep=;\na\n": "line 2: it has no column PartitionKey", keys + "A@type\n": `no column "A"`,
 		keys + "a b\n": "is not a property name", keys + "A\n": "--types names N", keys + "N\np,1,\"x\ny\"z\n": "lines 2 to 3 are not a row", keys + "N\np,1,\"x\np,2,y\n": "a quote is not closed", keys + "N\np,1,\"x": "a quote is not closed",
-		keys + "N\np,1,\"x\np,2,\"y\"\np,3,1\n": "lines 2 to 5 are not a row: there is text after a closing quote; the quotes in these lines make it unclear",
+		keys + "N\np,1,\"x\np,2,\"y\"\np,3,1\n": "lines 2 to 5 are not a row: there is text after a closing quote; because of the quotes in these lines, the command cannot tell",
 	} {
 		if rows, bad, err := readCSV(place.CSV{Types: types}, text); err == nil || !strings.Contains(err.Error(), want) || rows != nil || bad != nil {
 			t.Errorf("%q: got the defects %v and the error %v, want %q", text, rows, err, want)

@@ -138,7 +138,7 @@ func (p *PageMark) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if len(pair) != 2 || p.Bytes < 1 || p.Bytes > maxPage || len(p.Hash) != hashDigits {
-		return fmt.Errorf("a page is described by %.80s instead of its length (at most %d bytes) and its hash", text, maxPage)
+		return fmt.Errorf("a page must be described by its length, 1 to %d bytes, and its hash, not by %.80s", maxPage, text)
 	}
 	return nil
 }

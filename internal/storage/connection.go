@@ -169,7 +169,7 @@ func ParseConnection(s string) (Connection, error) {
 	}
 	switch low := strings.ToLower(s); {
 	case strings.Contains(low, "@microsoft.keyvault("), strings.Contains(low, "@microsoft.appconfiguration("):
-		return Connection{}, errors.New("the connection is a reference that Azure has not replaced by a value: in Azure, let the setting contain only the reference, and allow the app's identity to read the value; elsewhere, use the connection string itself")
+		return Connection{}, errors.New("the connection is a reference to Key Vault or App Configuration, and Azure has not replaced the reference by its value; in Azure, the setting must contain only the reference, and the app's identity must be allowed to read the value; elsewhere, use the connection string itself")
 	case strings.Contains(low, "&amp;"):
 		return Connection{}, errEscaped
 	case strings.ContainsAny(s, `"'“”‘’`):
@@ -230,7 +230,7 @@ func parseFields(s string) (map[string]string, error) {
 	case given && !strings.EqualFold(use, "true"):
 		return nil, errors.New("the connection string's UseDevelopmentStorage must be true, or be left out")
 	case given && len(fields) > 1:
-		return nil, fmt.Errorf("%s is already a complete connection string for an emulator on this machine; remove this part, or remove all other parts", developmentConnection)
+		return nil, fmt.Errorf("%[1]s is already a complete connection string; to use an emulator on this machine, remove all other parts; to use an account, remove %[1]s", developmentConnection)
 	}
 	return fields, nil
 }

@@ -104,7 +104,7 @@ func LoadCatalogs(settings storage.Settings) ([]CatalogSettings, error) {
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		// In URLs, "records" and "changes" match without regard to case, so no catalog may have these names.
 		if !catalogName.MatchString(name) || strings.EqualFold(name, "records") || strings.EqualFold(name, "changes") {
-			errs = append(errs, fmt.Errorf("setting TABLESWEEP_CATALOGS: %q cannot be a catalog's name: a name consists of 1 to 63 letters, digits, \"-\" and \"_\", starts with a letter, and is neither \"records\" nor \"changes\" (case is ignored)", name))
+			errs = append(errs, fmt.Errorf("setting TABLESWEEP_CATALOGS: %q cannot be a catalog's name; use 1 to 63 letters, digits, \"-\" and \"_\", and begin with a letter; the names \"records\" and \"changes\", in upper or lower case, are not allowed", name))
 			continue
 		}
 		add(name, named[name])

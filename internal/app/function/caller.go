@@ -37,7 +37,7 @@ func (h Host) onlyFromHost(next http.Handler) http.Handler {
 			isCall(r) && !hostsOwn(r):
 			notFound(w, r)
 		case h.Secret == "" && h.Development && foreign:
-			writeProblem(w, r, problem.NotFoundf("Host", "%q is not a name of this machine; in the environment Development, only localhost and loopback addresses are served", name))
+			writeProblem(w, r, problem.NotFoundf("Host", "%q is not a name of this machine; while AZURE_FUNCTIONS_ENVIRONMENT is Development, the app answers only requests to localhost or a loopback address", name))
 		case withoutPreflight(r) && ofOtherSite(r):
 			writeProblem(w, r, problem.Forbiddenf("Content-Type", "a web page of another site has sent this request, and browsers do not check CORS for the request's content type; "+
 				"send application/json, and allow the site in the host's CORS settings"))

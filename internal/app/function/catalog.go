@@ -389,7 +389,7 @@ func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Cond
 		q, queryErr = readQuery(s, r, "row_from", "row_to", "row_prefix")
 	}
 	for field := range q.Or {
-		queryErr = errors.Join(queryErr, problem.Invalidf(field, "is given several times, but only GET accepts several values; give it once"))
+		queryErr = errors.Join(queryErr, problem.Invalidf(field, "is given several times, which only GET accepts; give one value"))
 	}
 	on, conditionErr := readCondition(r)
 	on.Once, onceErr = idempotencyKey(r)

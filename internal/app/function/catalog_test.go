@@ -112,7 +112,7 @@ func TestBadRecordRequests(t *testing.T) {
 	}{
 		{"no keys", "DELETE", people, "", 400, "", "eid, npi, ssn"},
 		{"unknown key", "GET", people + "?name=x", "", 400, "name", "it takes eid, npi, ssn, row_from"},
-		{"twice", "DELETE", people + "?eid=1&eid=2", "", 400, "eid", "give it once"},
+		{"twice", "DELETE", people + "?eid=1&eid=2", "", 400, "eid", "give one value"},
 		{"empty value", "GET", people + "?eid=", "", 400, "eid", "is empty"},
 		{"empty bound", "DELETE", people + "?eid=F314&row_from=", "", 400, "row_from", "is empty"},
 		{"unreadable", "DELETE", people + "?eid=F314&row_from=%zz", "", 400, "", "cannot be read"},

@@ -49,7 +49,7 @@ func streamOf(r *http.Request, given url.Values) (string, error) {
 	case given.Has("stream"):
 		return "", problem.Invalidf("stream", "is in the path and in the query; name the stream only once")
 	case strings.ContainsAny(stream, `%/\`):
-		return "", problem.Invalidf("stream", `must not contain %%, / or \ if it is in the path, because a host may change these characters; send the escaped name in the query instead: /api/log?stream=ESCAPED`)
+		return "", problem.Invalidf("stream", `must not contain %%, / or \ if it is in the path, because a host may change these characters; send the name in the query, with these characters escaped: /api/log?stream=ESCAPED`)
 	}
 	return stream, nil
 }

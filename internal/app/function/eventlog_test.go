@@ -113,7 +113,7 @@ func TestStreamNamesOverHTTP(t *testing.T) {
 	// differ from the name that was sent, so the error does not repeat the name.
 	for _, path := range []string{"a/b", "a%2Fb", "a%5Cb", "a%252Fb", "50%25", "a//b", "/a"} {
 		w := a.fetch(t, "POST", "/api/log/"+path, "{}", nil)
-		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "send the escaped name in the query instead: /api/log?stream=ESCAPED") {
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "send the name in the query, with these characters escaped: /api/log?stream=ESCAPED") {
 			t.Errorf("path %s: status %d, body %s; want 400 and a hint at /api/log?stream=ESCAPED", path, w.Code, w.Body)
 		}
 	}

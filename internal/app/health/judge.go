@@ -159,9 +159,9 @@ func judgeHost(a hostjson.App) Check {
 	case q.MaxDequeue != scans.MaxDeliveries:
 		return Check{name, Warning, fmt.Sprintf("maxDequeueCount is %d; set it to %d, the number of deliveries that the app expects", q.MaxDequeue, scans.MaxDeliveries)}
 	case q.Visibility < shortestRetry:
-		return Check{name, Warning, fmt.Sprintf("visibilityTimeout is %v, so during an outage, the host gives up on a message within seconds; set visibilityTimeout to 00:00:10", q.Visibility)}
+		return Check{name, Warning, fmt.Sprintf("visibilityTimeout is %v, so the host repeats a failed message too soon, and a short outage uses up all deliveries of the message; set visibilityTimeout to 00:00:10", q.Visibility)}
 	case a.FunctionTimeout > 0 && a.FunctionTimeout < shortestTimeout:
-		return Check{name, Warning, fmt.Sprintf("functionTimeout is %v, but a step takes up to 9 minutes, and after the timeout the host ends the process with all its steps; set functionTimeout to 00:10:00", a.FunctionTimeout)}
+		return Check{name, Warning, fmt.Sprintf("functionTimeout is %v, which is too short for a step of up to 9 minutes: the host would end the process with all its steps; set functionTimeout to 00:10:00", a.FunctionTimeout)}
 	}
 	return Check{name, OK, fmt.Sprintf("with batchSize %d and newBatchThreshold %d, each function runs up to %d steps at the same time on an instance; visibilityTimeout is %v", q.BatchSize, q.NewBatchThreshold, q.BatchSize+q.NewBatchThreshold, q.Visibility)}
 }

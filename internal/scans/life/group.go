@@ -159,7 +159,7 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 		return fmt.Errorf("the list of tables of group %s cannot be read: %w", group, err)
 	}
 	if n > len(tables) {
-		return fmt.Errorf("the list of tables of group %s has %d tables, and therefore no table with number %d", group, len(tables), n)
+		return fmt.Errorf("group %s has no table %d: its list ends with table %d", group, n, len(tables))
 	}
 	id := group.Member(n)
 	r := s.Request.Member(tables[n-1])

@@ -133,7 +133,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 	case found.Sums.Differences() > 0:
 		return problem.Conflictf("id", "every step is done, and the comparison found %s; start a new scan to compare again", problem.Plural(found.Sums.Differences(), "difference"))
 	case found.Sums.Failed > 0:
-		return problem.Conflictf("id", "every step is done, but the scan has %s; correct the cause that the scan's error names, and retry these rows with {\"rows\":\"failed\"}", problem.Plural(found.Sums.Failed, "failed row"))
+		return problem.Conflictf("id", "every step is done, but the scan has %s; remove the cause that the scan's error names, and retry these rows with the body {\"rows\":\"failed\"}", problem.Plural(found.Sums.Failed, "failed row"))
 	case r.Exports():
 		if _, err := l.exports.exportedFiles(ctx, s.ID, found.Sums.Written); errors.Is(err, errFilesLost) {
 			return problem.Conflictf("id", "%v; start a new scan with another prefix", err)

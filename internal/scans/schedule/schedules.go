@@ -113,7 +113,7 @@ func (s *Schedule) parse() (err error) {
 	} else if s.request.Exports() && s.request.IsGroup() && strings.Contains(strings.TrimSuffix(strings.Trim(d.Prefix, "/"), "/"+tableMark), tableMark) {
 		errs = append(errs, errors.New("request: action.destination.prefix may contain "+tableMark+" only at its end, because the exports of all tables need one common prefix"))
 	} else if s.request.NeedsOverwrite() {
-		errs = append(errs, errors.New("request: action.overwrite must be true, because the copy at each occurrence replaces rows of the copy before it; to keep existing rows, use the mode \"skip\""))
+		errs = append(errs, errors.New("request: action.overwrite must be true, because each copy replaces rows that the previous copy wrote; to keep existing rows, set action.mode to \"skip\""))
 	}
 	if s.Keep != nil {
 		if err := s.Keep.Check(); err != nil {
@@ -410,7 +410,7 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	case r.runs():
 		return problem.Conflictf("name", "the schedule's last scan, %s, is still running", r.Last.ID)
 	case r.Last != nil && !r.Last.Occurrence.Before(minute), s.cron.Next(minute.Add(-time.Second)).Before(minute.Add(time.Minute)):
-		return problem.Conflictf("name", "the schedule already has an occurrence at %s, and two occurrences in one minute would get the same %s; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
+		return problem.Conflictf("name", "the schedule already has an occurrence at %s; a second occurrence in that minute would have the same %s; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func escapeName(stream string) (string, error) {
 		b.WriteRune(r)
 	}
 	if n := key.Units(b.String()); n > maxNameUnits {
-		return "", problem.Invalidf("stream", "is too long: its encoded form has %d characters, but at most %d are allowed; a character that is not a letter or digit may be encoded as several characters", n, maxNameUnits)
+		return "", problem.Invalidf("stream", "is too long: its encoded form has %d characters, but at most %d are allowed; shorten the name, or leave out special characters such as /, which is encoded as 4 characters", n, maxNameUnits)
 	}
 	return b.String(), nil
 }
