@@ -38,7 +38,7 @@ func (f *accountFlags) openHome(r *call, flag string, at location, in *connectio
 		err = fmt.Errorf("%s is %v", at.path, kind)
 	}
 	if err != nil {
-		return h, job.Hint(usagef("--%s: %w; for many tables, name a directory or a prefix of blobs", flag, err), "for the tables of an account, leave the flag out; for a directory, use a path with a slash, such as backup/")
+		return h, job.Hint(usagef("--%s: %w; for many tables, name a directory or a prefix of blobs", flag, err), "to use the tables of an account, leave the flag out; to use a directory, write its path with a slash, such as backup/")
 	}
 	h.Place, err = f.openPlace(r, flag, at, in)
 	h.Path = strings.TrimRight(at.path, "/") + "/"

@@ -110,7 +110,7 @@ func (f *mapFlags) open() (*rowmap.Map, error) {
 	}
 	m, err := rowmap.New(o)
 	if err != nil {
-		return nil, job.Hint(usagef("--map %w", err), "see jq's manual; --dry-run shows the rows before and after the program")
+		return nil, job.Hint(usagef("--map %w", err), "see jq's manual; --dry-run shows the rows before and after --map changes them")
 	}
 	return m, nil
 }

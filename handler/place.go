@@ -159,7 +159,7 @@ func (p *pairFlags) namesBoth(table bool) error {
 	return job.Hint(usagef("--from-connection is given, but --to-connection is missing"), "name the destination's connection, such as --to-connection "+storage.HostConnection+"; to use one connection for both places, name it with --connection")
 }
 
-// besideAccounts returns conflicts between the flags for connections and the places. A connection is only for a place in an account.
+// besideAccounts returns a conflict for each flag that names a connection, although its place is not in an account.
 func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	fromFiles, toFiles := from != place.KindTable && !place.InBlobs(p.from.path), to != place.KindTable && !place.InBlobs(p.to.path)
 	return []conflict{

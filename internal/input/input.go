@@ -116,7 +116,7 @@ func Once(names ...string) []Parameter {
 	return all
 }
 
-// hostParameters are parameters for the Functions host, which also reach the app: a function's key, and the key's name.
+// hostParameters are a function's key and the key's name. The Functions host uses both parameters, and passes them on to the app.
 var hostParameters = []string{"code", "clientId"}
 
 // Query reads a URL's query string. It refuses invalid UTF-8, and parameters that are not in params. It refuses a

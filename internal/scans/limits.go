@@ -59,8 +59,8 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 
 // slots takes n slots. The argument `now` is the service's time. A done step counts with its true cost. A waiting step
 // counts with only 90 % of the mean cost, because with 100 %, part of the limits would stay unused. If the waiting steps
-// turn out to cost more, the scan exceeds its limits. Then [step.Steps] gives a later slot to each step whose message
-// arrives.
+// turn out to cost more, the scan exceeds its limits. In that case, [step.Steps] delays each step whose message arrives,
+// by giving the step another, later slot.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.Takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
 	// A repeated step takes slots for its children a second time, so u.Waiting may be too high. While the limits are

@@ -108,7 +108,7 @@ func (s streams) append(w http.ResponseWriter, r *http.Request, given url.Values
 
 // writePartial answers a call if some of its events were perhaps not appended.
 func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.PartialError, err error, once string) {
-	zerolog.Ctx(r.Context()).Error().Err(err).Msg("the events were not appended")
+	zerolog.Ctx(r.Context()).Error().Err(err).Msg("some events were perhaps not appended")
 	ids := make([]*string, len(partial.IDs))
 	known := 0
 	for i := range partial.IDs {

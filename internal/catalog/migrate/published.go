@@ -229,7 +229,7 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	live := h.Live()
 	if operation == publishedDelete && (!live || h.Content != store.HashOf(r)) {
 		for noted, content := range m.noted {
-			if content == store.HashOf(r) && key.Less(noted, row.Key.Row) { // this entry deletes a record whose insertion was never carried out, so neither entry needs work
+			if content == store.HashOf(r) && key.Less(noted, row.Key.Row) { // the earlier entry that inserts the record was never carried out, so there is nothing to delete
 				return nil, "", m.deleteNote(ctx, noted)
 			}
 		}

@@ -16,8 +16,8 @@
 // # A sweep that dies
 //
 // The checkpoint's lines are a journal, with a line for each finished unit of work. If the process dies before a page is done, the page is read again with
-// the same token. The page's rows are counted only at the first reading. If the process was deleting the page's rows, the second reading
-// does not find the rows that were already deleted. These rows count as deleted. When a thief has taken a part of a range, the journal records the range's
+// the same token. The journal already contains the number of the page's rows, so these rows are not counted again. If the process was deleting the page's
+// rows, the second reading does not find the rows that were already deleted. These rows count as deleted. When a thief has taken a part of a range, the journal records the range's
 // new end before the thief makes its first query. The sweep reads ahead only as many rows as it can process in the time that two queries take. So after a
 // crash, it reads few pages again. While a process uses the checkpoint, it locks a file beside the checkpoint. The checkpoint contains the addresses of its
 // tables and queue, but no account keys and no signatures.

@@ -221,8 +221,8 @@ func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []sto
 	return r, c.plan.add(missing, of[sweep.Different], extra, stay)
 }
 
-// findExisting returns those of the given rows that exist in a place. All given rows belong to one partition. It uses no filter, and reads only
-// the given properties of a table.
+// findExisting returns those of the given rows that exist in a place. All given rows belong to one partition. findExisting
+// uses no filter. If the place is a table, findExisting reads only the given properties.
 func findExisting(ctx context.Context, o storage.RequestOptions, from storage.Source, rows []storage.Row, properties ...string) (map[key.Key]storage.Row, error) {
 	if len(rows) == 0 {
 		return nil, nil

@@ -41,7 +41,7 @@ func level(id ScanID, n int) key.Range {
 	return id.rows(levelPrefix(n))
 }
 
-// Folds is the part of the ledger for the rows of done steps.
+// Folds replaces the ledger's rows of done steps by fewer rows.
 type Folds struct{ rows }
 
 // FoldEvery is the average number of steps that a fold replaces. A fold costs two requests.

@@ -175,7 +175,7 @@ func (sd *Scheduler) CheckSchedules() (errs error) {
 type Run struct {
 	ID         ledger.ScanID `json:"id"`
 	Occurrence time.Time     `json:"occurrence"`
-	// State is the scan's state when the schedule was last advanced.
+	// State is the scan's state when AdvanceSchedules last ran.
 	State ledger.State `json:"state"`
 	Error string       `json:"error,omitempty"`
 	Proof *Proof       `json:"proof,omitempty"` // set only for the newest success
@@ -194,7 +194,7 @@ func (o *Omitted) add(n int, last time.Time) {
 }
 
 type scheduleRow struct {
-	Since   time.Time `json:"since"`   // when the schedule was first advanced
+	Since   time.Time `json:"since"`   // when the app first found the schedule in its settings
 	Decided time.Time `json:"decided"` // the newest decided occurrence
 	Last    *Run      `json:"last,omitempty"`
 	// Request is the request for the scan of the run Last. Any instance may use it to make the start request again. Once

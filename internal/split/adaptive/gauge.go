@@ -98,8 +98,8 @@ func (g *gauge) scale(depth int) scale {
 }
 
 // interval returns the part of the scale from 0 to 1 that belongs to the character char at the position depth of a key. If the argument
-// `path` is true, the key and the last key read have the same characters before this position. If `path` is true and the last key read has a
-// separator at this position, nearly the whole scale belongs to the separator, because other characters seldom occur there.
+// `path` is true, the key and the last key that was read have the same characters before this position. If the last key then has a separator at
+// this position, the separator gets nearly the whole scale, because after the same characters, other keys seldom have anything else there.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !isSeparator(g.here[depth]) {
