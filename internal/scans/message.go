@@ -155,8 +155,8 @@ func stepID(body []byte) ledger.StepID {
 }
 
 // ParseMessage reads a message's body. Its errors are [problem.Invalid], [problem.TooLarge] and [problem.Stale]. Stale
-// means that a newer version of the program made the message. Then the message's step stays pending until an instance of
-// the newer version resends the message.
+// means that a newer version of the program made the message. In that case, the message's step stays pending until an
+// instance of the newer version resends the message.
 func ParseMessage(body []byte) (Message, error) {
 	if len(body) > MaxMessageBytes {
 		return Message{}, problem.TooLargef("", "the message has %d bytes, but at most %d are allowed", len(body), MaxMessageBytes)

@@ -58,7 +58,7 @@ type Writing struct {
 	Action action.Work
 	What   string // names the work in errors, such as "delete rows"
 	// Packs is set if Writing packs rows into transactions. If a page has many partitions, it needs many
-	// transactions. Then steps of the function CopyRows write most of the page's rows.
+	// transactions. In that case, steps of the function CopyRows write most of the page's rows.
 	Packs bool
 }
 

@@ -29,7 +29,7 @@ const (
 
 	firstPatience = 15 * time.Second // for a host that has never answered; see [Options.Unproven]
 	noticed       = 2 * time.Second  // if all tries have failed for this time, there is an outage
-	silence       = 20 * time.Second // if the host is silent for longer, there is an outage, even if no try has failed; a large body is sent in less time
+	silence       = 20 * time.Second // if the host is silent for this time, there is an outage, even if no try has failed; 20 s are enough to send a large body
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.

@@ -8,10 +8,10 @@
 // Writers notice the stop within 85 s. The schema's row records the time of the stop, so the next run after an interrupted
 // migration need not wait again. A later run with the old settings moves the records back.
 //
-// Index rows of the published program have version 0. The migration writes new index rows for the record of such a row. It deletes the row only when
-// all index rows of the new schema contain the row's record. The published program does not lower-case RowKeys, so "Twin:…" and "TWIN:…" can be two
-// records with one identity. Such records are reported and left unchanged. Two records that would become one record in the new schema are also reported
-// and left unchanged.
+// Index rows of the published program have version 0. The migration writes the record of such a row into the index rows of the new schema. It deletes
+// the old row only when all of these index rows contain the record. The published program does not lower-case RowKeys, so "Twin:…" and "TWIN:…" can
+// be two records with one identity. Such records are reported and left unchanged. Two records that would become one record in the new schema are also
+// reported and left unchanged.
 //
 // The published program also has a log, with a checkpoint that names the last entry that the program has carried out. The
 // migration carries out the entries after the checkpoint, and moves the checkpoint. For an entry that cannot be carried

@@ -223,8 +223,8 @@ func (r *run) fail(err error) {
 	}
 }
 
-// isExpected reports whether an error occurred only because the sweep is stopping. A sweep that stops cancels requests, and
-// does not repeat failed requests.
+// isExpected reports whether an error occurred only because the sweep is stopping. While the sweep is stopping, it
+// cancels requests, and does not repeat failed requests.
 func (r *run) isExpected(err error) bool {
 	return r.stopping && (r.err != nil || r.tasks.Err() != nil) || r.wanted.Err() != nil && storage.Passing(err)
 }
@@ -304,8 +304,8 @@ func (r *run) start(do func() error, ended func(took time.Duration, err error)) 
 	}
 }
 
-// countedOptions returns the options of a task's requests, with a counter that reports throttling to the loop. If the loop cannot keep up, some
-// reports are dropped. The loop does not need these reports.
+// countedOptions returns the options of a task's requests, with a counter that reports throttling to the loop. If the loop cannot keep up, the
+// counter drops some reports, because the loop does not need all of them.
 func (r *run) countedOptions(s *side, t throttle) storage.RequestOptions {
 	o := r.requests
 	o.Rows = r.reads

@@ -15,7 +15,7 @@ const (
 
 	// firstReads and firstUnits are the numbers of concurrent queries and units at the beginning. With fewer queries, half of a small table would be
 	// read before the pace has risen. With more queries, workers would steal ranges without rows, and some queries would be wasted. firstUnits is
-	// larger, because no unit is wasted.
+	// larger, because a unit always has rows, so it is never wasted.
 	firstReads = 24
 	firstUnits = 64
 )
@@ -25,7 +25,7 @@ type pacer struct {
 	source, target side
 	options        Options
 	limiter        action.Limiter  // limits the requests to each partition
-	reads          string          // in the limiter, the names of the source's partitions begin with this text
+	reads          string          // the limiter's names for the source's partitions begin with this text; "" if reads and writes are counted together
 	hot            map[string]bool // partitions throttled in the pace's current measurement
 
 	inOrder       bool         // pages are processed in table order, so they wait in memory for their turn

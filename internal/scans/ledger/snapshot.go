@@ -84,8 +84,7 @@ func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot
 // folded during the try.
 const snapshotTries = 5
 
-// [Ledger.Detail] reads at least the pages with done rows. It reads further pages only until it has read detailPages
-// pages.
+// detailPages is the maximum number of pages that [Ledger.Detail] reads, unless the done rows fill more pages.
 const detailPages = 8
 
 type draft struct {

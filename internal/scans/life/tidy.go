@@ -17,8 +17,8 @@ const (
 	unfinishedStart = 10 * time.Minute
 	// wholeTime is the time from a scan's end until its done steps are folded into one row.
 	wholeTime = 24 * time.Hour
-	// These constants limit the work of one run of Maintain. A run may read more scans than it removes, because it
-	// keeps running scans and scans of another version.
+	// These constants limit the work of one run of Maintain. removeReads is greater than removeScans, because running scans
+	// and scans of another version are read, but not removed.
 	tidyScans    = 10
 	removeReads  = 100
 	removeScans  = 10

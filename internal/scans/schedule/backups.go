@@ -144,8 +144,8 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	if s != nil && !s.KeepDryRun {
 		outdated = s.outdated(all)
 	}
-	// The newest success is always kept. It may count as outdated if an older success has a later occurrence, because a
-	// clock was ahead.
+	// The newest success is always kept. If a clock was ahead, an older success may have a later occurrence, so s.outdated
+	// may return the newest success.
 	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID })
 	for _, i := range outdated {
 		all[i].Deleting = &place.Removal{}

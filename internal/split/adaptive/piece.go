@@ -18,7 +18,7 @@ type Piece struct {
 	within   bool    // the piece begins in the partition that its victim was reading
 	believed float64 // the number of pages that was expected when the piece was cut
 
-	misses float64 // the sum of the fields part of all thieves (see [Theft]) that have found no rows since a thief last found rows
+	misses float64 // the sum of `part` over the thieves (see [Theft]) that found no rows; becomes 0 when a thief finds rows
 	since  int     // pages read since a thief last found rows
 	robbed int     // number of workers that Steal has assigned to the piece since the piece's last page was read
 	streak int     // the number of consecutive pages, up to the last page read, that lay in one partition

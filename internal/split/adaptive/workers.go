@@ -93,8 +93,9 @@ func (w *Workers) learn(t trail, keys []string, share float64, end *string, star
 	return t.afterPage(newGauge(w.letters, keys[len(keys)-1], end), keys, share, start)
 }
 
-// ahead estimates the unread keys of a piece. The gauge rows is for the rest of the current partition. It is nil if the piece extends beyond this
-// partition and the partition is probably short. The gauge partitions is for later partitions. It is nil if the piece ends in the current partition.
+// ahead estimates the unread keys of a piece. The gauge `rows` measures the rest of the current partition. It is nil if the piece extends beyond this
+// partition and the partition is probably short. The gauge `partitions` measures the later partitions. It is nil if the piece ends in the current
+// partition.
 type ahead struct {
 	rows, partitions *gauge
 	total            float64
