@@ -20,8 +20,8 @@ type placed interface {
 	places(command string) []string // the names of the options that the arguments fill, in the order of the arguments
 }
 
-// places implements [placed]. If a command processes many tables, its flags for connections choose the accounts. So an argument can only be
-// an export.
+// places implements [placed]. If a command processes many tables, each place is an account or an export. Only a flag can choose
+// an account, so an argument is always an export.
 func (p *pairFlags) places(command string) []string {
 	switch {
 	case !p.Many():

@@ -53,7 +53,7 @@ func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	return e, nil
 }
 
-// refused calls explain, which rewrites an error of the engine. To any other error, refused adds the prefix.
+// refused rewrites an error of the engine with explain. If err is any other error, refused puts the prefix before it.
 func (f *appFlags) refused(prefix string, err error) error {
 	if errors.As(err, new(*problem.Error)) || storage.HasCode(err, "TableNotFound") {
 		return f.explain(err)

@@ -51,7 +51,7 @@
 // of each identity. Moves, withdrawals, and writes with an Idempotency-Key are committed alone. One write may cause a refusal of
 // its group's transaction. If this write's entry is in the log, an earlier try of the transaction has committed all writes of the
 // group, but the answer was lost. If the entry is not in the log, no write of the group was committed. An earlier try may still
-// be under way, but the service will also refuse that try because of this write.
+// be under way, but the service will refuse that try for the same reason.
 //
 // # Files
 //

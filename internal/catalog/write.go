@@ -114,7 +114,7 @@ func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup,
 }
 
 // movedTo checks whether the identity's last write has moved a record to this identity. If so, h is the identity's
-// head, and from is the write that removed the record from its former identity. Otherwise, h is nil.
+// head, and `from` is the write that removed the record from its former identity. Otherwise, h is nil.
 func (wr *Writer) movedTo(ctx context.Context, id index.Identity) (h *store.Head, from wal.Write, err error) {
 	h, err = wr.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil || !h.Live() {

@@ -15,8 +15,8 @@
 // result, and removes the checkpoint.
 //
 // [Copy] copies a table, an export, or rows in any order, to a table or to files. [Verify] compares places. [Sync] makes a table equal to another
-// place. [Enqueue] puts a message into a queue for each row. [Delete] deletes rows. [Tables] runs a job for each of many tables. Several of these jobs
-// run concurrently.
+// place. [Enqueue] puts a message into a queue for each row. [Delete] deletes rows. [Tables] runs the same job for each of many tables, several
+// tables at a time.
 //
 // An invalid option causes a [Refusal], which names the option. An error with advice is a [Hinted].
 package job

@@ -89,7 +89,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Each constructor below returns an error of the kind in its name. The argument field names the field of the request
+// Each constructor below returns an error of the kind in its name. The argument `field` names the field of the request
 // that caused the error, or is "".
 
 // Invalidf: see [Invalid].

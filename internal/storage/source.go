@@ -20,7 +20,7 @@ type Source interface {
 type Hinted interface {
 	Source
 	// Hints calls fn with the keys of some rows, in table order. The argument `rows` counts the rows after the key of
-	// the previous call, up to and including the row with the key last.
+	// the previous call, up to and including the row with the key `last`.
 	Hints(fn func(last key.Key, rows int64))
 }
 

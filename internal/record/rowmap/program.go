@@ -308,7 +308,8 @@ func (b *budget) begin(ctx context.Context, in map[string]any) gojq.Iter {
 	return out
 }
 
-// rowsOf is the input of a program's run. Next returns each row once. Until budget.in contains the next row, Next returns null.
+// rowsOf is the input of a program's run. Next returns the row in budget.in once. After that, Next returns
+// null until budget.in contains the next row.
 type rowsOf struct{ *budget }
 
 // Next implements [gojq.Iter].

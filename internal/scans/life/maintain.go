@@ -185,7 +185,7 @@ func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []
 		for _, p := range pending {
 			m, err := scans.ParseMessage(p.Message)
 			if err != nil || len(again) > 0 && !known[p.ID] || p.Age < 0 {
-				continue // the message has a newer version, the step is not in again, or the step waits for its time slot
+				continue // the message has a newer version, the step is not in `again`, or the step waits for its time slot
 			}
 			steps = append(steps, suspect{m, p})
 		}

@@ -62,10 +62,10 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 	return p
 }
 
-// worked returns the sum of the work in a period. The period ends at the time now, and its length is the argument `since`.
+// worked returns the sum of the work in a period. The period ends at the time `now`, and its length is the argument `since`.
 // If an interval began before the period, its work counts in proportion: if a third of the interval's time lies in the
-// period, a third of the interval's work counts. The attempt began at the time `began`. An interval that contains
-// this time counts as starting then, and an interval that contains `now` counts as ending at `now`.
+// period, a third of the interval's work counts. An interval that begins before `began`, the start of the attempt,
+// counts as beginning at `began`. An interval that ends after `now` counts as ending at `now`.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)

@@ -69,7 +69,8 @@
 //
 // Workers that share memory send no messages. Each worker reads a [Piece], page by page. A worker without a piece takes a part of the unread keys of
 // another piece. The new piece is called the thief, and the other piece is called its victim. A wrong cut costs one query and delays no other work,
-// so workers need no credit. They learn characters ([alphabet]) and branches ([forks]) from the pages of all pieces, but each piece has its own [trail].
+// so workers need no credit for cuts. Workers learn characters ([alphabet]) and branches ([forks]) from the pages of all pieces, but each piece has its
+// own [trail].
 //
 // A piece gets a thief only if at least a quarter of a page is expected in the piece. Each such piece gets one thief before any piece gets a second
 // thief. A larger piece gets more thieves. If a thief finds no rows, its victim gets fewer new thieves, and the estimate for the victim's blind

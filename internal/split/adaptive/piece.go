@@ -126,8 +126,7 @@ func (s *Piece) cut(cuts []key.Key) Theft {
 	return t
 }
 
-// add appends a thief to the theft. The thief begins at the key from. Of the levels in the victim's trail, the thief inherits
-// those that this key shares with the last key that the victim has read; see trail.inherit.
+// add appends a thief to the theft. The thief begins at the key `from`. It inherits a part of the victim's trails; see trail.inherit.
 func (t *Theft) add(from key.Key) {
 	if n := len(t.Thieves); n > 0 {
 		t.Thieves[n-1].End = &from

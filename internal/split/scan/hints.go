@@ -34,8 +34,8 @@ type PageEnd struct {
 	Requested int `json:"Asked,omitempty"` // the number of requested rows, if the query requested less than a full page because rows are large; otherwise 0
 }
 
-// fullRows returns the number of the page's rows. The argument `segment` is the number of rows of a full page. If the query requested fewer rows,
-// because rows are large, the result is greater in proportion: for half of a full page, it is twice the number of the page's rows.
+// fullRows estimates how many rows the page would have if its query had requested a full page of `segment` rows. If the query requested only half a
+// full page, because rows are large, the estimate is twice the number of the page's rows.
 func (e PageEnd) fullRows(segment int) int {
 	if e.Requested == 0 {
 		return e.Rows

@@ -62,14 +62,14 @@ func (p place) compare(other place) int {
 }
 
 // position is a follower's progress in a stream. The position's text is short, even if there are many events. The follower
-// reads only events whose ids are newer than a bound. It has received every event that was written before the time in floor,
-// and no event that was written after the time in newest. The groups describe the received events that were written between
+// reads only events whose ids are newer than a bound. It has received every event that was written before the time in `floor`,
+// and no event that was written after the time in `newest`. The groups describe the received events that were written between
 // these two times. If a row becomes visible late, the sum of its group changes, and the follower receives this group's rows
 // again, but not those of other groups.
 type position struct {
 	newer     string // the bound, as in Span.Newer
 	floor     ticks
-	readUntil ticks   // all rows written up to this time were visible when the position was made; floor is not later than this time
+	readUntil ticks   // all rows written up to this time were visible when the position was made; never earlier than `floor`
 	newest    place   // the newest received row; zero if there are no groups
 	groups    []group // newest first, at most maxGroups
 }
