@@ -134,7 +134,7 @@ type jobResult struct {
 func (j *jobFlags) summary(r *call, t job.Result, verb string) error {
 	sum := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, figuresOf(t), t.Doubts, false, t.Lines}
 	sum.Rows += t.Lines.Repeated
-	sum.More = r.uncounted() && (verb == deleted || verb == enqueued) // after a resume, any other command does the uncounted work again, and counts it then
+	sum.More = r.uncounted() && (verb == deleted || verb == enqueued) // after a resume, commands other than delete and enqueue repeat the uncounted work, and count it
 	if sum.More && verb == deleted {
 		verb += " at least"
 	}

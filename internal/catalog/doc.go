@@ -88,8 +88,8 @@
 // not Sure. If another process applies the entry, this process first marks the head as not Sure. Therefore, if the identity has
 // no pending entry and its head is Sure, no older write is under way, and the tombstones are deleted within minutes. Otherwise
 // the tombstones stay for a day. The head always stays for a day. If a record with this identity is inserted again within the
-// day, the insertion is the next write after the deletion. So its version is greater than the deleted record's versions, and
-// its change comes later than the deleted record's changes.
+// day, the insertion is the next write after the deletion. So the new record's version is greater than the deleted record's
+// versions, and the insertion's change comes later than the deleted record's changes.
 //
 // A record's ETag is its version. A condition is checked against the head, and the commit fails if the head has changed since
 // the check.
@@ -124,8 +124,8 @@
 // the query during the whole call. If a query takes several calls, a record that moves between two of these calls may be missed.
 //
 // If the last write of a record was a move, the rows of the move are written before the record is replaced or removed.
-// Otherwise, when the replacement or removal was already acknowledged, a query by a former value could still return the
-// old record.
+// In the opposite order, a query by a former value could still return the old record after the replacement or removal was
+// acknowledged.
 //
 // # Schemas
 //

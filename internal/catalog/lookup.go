@@ -203,8 +203,8 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 	return x.answer(""), checked()
 }
 
-// listRanges returns the key ranges that contain the rows of the first index key. The ranges begin after the key in the
-// argument after.
+// listRanges returns the key ranges that contain the rows of the first index key. The ranges begin after the key
+// `after`.
 func listRanges(s index.Schema, after key.Key) []key.Range {
 	var ranges []key.Range
 	if after.Partition != "" {

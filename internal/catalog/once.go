@@ -28,7 +28,7 @@ func claimsIn(log *storage.Table) claim.Claims {
 // onceOf returns the id of a write with the given Idempotency-Key. The values in parts describe the write.
 func onceOf(key string, parts ...any) claim.ID {
 	if key == "" {
-		return claim.ID{} // do not encode parts: some values may be invalid, and are refused only later
+		return claim.ID{} // `parts` is not encoded here, because some values may be invalid, and are refused only later
 	}
 	return claim.Sent{Key: key}.ID(store.Encode(parts))
 }

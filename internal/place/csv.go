@@ -103,8 +103,9 @@ func (c CSV) reader(from io.Reader) *csvReader {
 }
 
 // Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be
-// read only once, such as a pipe, is read without Learn. Then a text that has no type may get a wrong type. If a
-// later row shows the mistake, reading fails. If ctx ends, the error is [task.ErrInterrupted].
+// read only once, such as a pipe, is read without Learn. In that case, the types of later rows are not known, so a text
+// without a type may get a wrong type. If a later row shows the mistake, reading fails. If ctx ends, the error is
+// [task.ErrInterrupted].
 func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	r := c.reader(from)
 	if err := r.readHeader(); err != nil {

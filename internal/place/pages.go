@@ -88,8 +88,8 @@ func (p *Pages) flush(last bool) error {
 	return p.writeEncoded(runtime.GOMAXPROCS(0))
 }
 
-// writeEncoded waits until the oldest page is encoded, and then passes it on. It does the same with the following pages,
-// until at most the given number of pages are left.
+// writeEncoded waits until the oldest page is encoded, and then passes it on. It repeats this while more than
+// `most` pages are left.
 func (p *Pages) writeEncoded(most int) error {
 	for p.err == nil && len(p.coming) > most {
 		first := p.coming[0]

@@ -152,7 +152,7 @@ func (ss *Scans) loadScan(ctx context.Context, id ledger.ScanID) (*Loaded, error
 }
 
 // loadAnew reads a scan. The argument `earlier` is the result of an earlier call, or nil. A scan's [RunnableScan] never
-// changes. So if `earlier` is not nil, loadAnew takes the RunnableScan from earlier.
+// changes. So if `earlier` is not nil, loadAnew takes the RunnableScan from `earlier`.
 func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, earlier *Loaded) (*Loaded, error) {
 	s, err := ss.Ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {

@@ -120,7 +120,7 @@ func hostOf(endpoint string) string {
 
 // BlobURL reads a URL of blobs: https://ACCOUNT.blob.core.windows.net/PATH, or an emulator's
 // http://127.0.0.1:PORT/ACCOUNT/PATH, where PATH is CONTAINER/PREFIX. If the URL has a SAS, the connection c signs in
-// with it. If the URL has no SAS, and the connection known leads to the URL's account, BlobURL returns known. Any
+// with it. If the URL has no SAS, and `known` is a connection to the URL's account, BlobURL returns `known`. Any
 // other URL without a SAS needs Entra ID. Errors never repeat the URL.
 func BlobURL(s string, known Connection) (c Connection, path string, err error) {
 	const want = "a blob URL must be https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX, with or without ?SAS at its end; for an account with another host, give blob:CONTAINER/PREFIX and a connection with its BlobEndpoint"

@@ -186,7 +186,7 @@ type course struct {
 	cause string    // cause of the last failure
 	last  outcome   // outcome of the last try
 	times int       // how many consecutive tries, up to the last try, had the last try's outcome
-	since time.Time // end of the first of these tries
+	since time.Time // end of the first of the tries that `times` counts
 }
 
 // record adds the outcome of a try to the history. If the cause is "", the history keeps the previous cause.

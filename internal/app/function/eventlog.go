@@ -27,7 +27,7 @@ type streams struct{ *logtail.Streams }
 
 // logCalls returns the calls for /api/log/{stream}, /api/log?stream=NAME for any name, and the list of streams at /api/log.
 //
-// The callers are clients that write or read events.
+// Clients use these calls to write and read events.
 func logCalls(of *logtail.Streams) (calls []call) {
 	s := streams{of}
 	for _, path := range []string{"log", "log/*"} {

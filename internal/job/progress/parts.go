@@ -60,8 +60,8 @@ func (p *Parts) endSweep(m *Meter) {
 	delete(p.under, m)
 }
 
-// show displays the progress of all tables together. If m is not nil, show first stores the argument `one` as the progress
-// of m's table.
+// show displays the progress of all tables together. If m is not nil, show first stores `one` as the progress of m's
+// table.
 func (p *Parts) show(m *Meter, one sweep.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -57,8 +57,8 @@ func (b *sweepState) addListed(partition string, rows []string) {
 	b.checkpoint.recordKeys(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
 }
 
-// addThieves adds a step for each piece in thieves. These pieces were cut from the range of the step victim, for idle
-// workers.
+// addThieves adds a step for each piece in `thieves`. These pieces were cut from the range of the step `victim`, for
+// idle workers.
 func (b *sweepState) addThieves(victim *step, thieves []*adaptive.Piece) {
 	var steps []savedStep
 	for _, t := range thieves {

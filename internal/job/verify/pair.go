@@ -54,8 +54,8 @@ func newPair(source, destination storage.Source, o Options, most func() int64) *
 	return &pair{places: [2]storage.Source{source, destination}, depth: o.Depth, only: o.Only, held: map[key.Token]*position{}, most: most}
 }
 
-// heldTime is the longest time for which rows are held in memory from a budget. The time is limited, because nobody reads
-// these rows if another process runs the next step.
+// heldTime is the longest time for which a budget's memory holds rows for the next query. The time is limited, because the
+// next step may run in another process, which does not use these rows.
 const heldTime = 5 * time.Second
 
 // position is the point within a query's range at which the next page begins.
@@ -214,7 +214,7 @@ func (p *pair) heldBytes() int64 {
 	return p.bytes
 }
 
-// expire drops a position and its rows, if the token still has this position. If the token has another position now, expire does nothing.
+// expire drops a position and its rows, unless the token has another position now.
 func (p *pair) expire(token key.Token, at *position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -56,7 +56,7 @@
 // computed from the keys.
 //
 // A status reads one page, so it sees all rows at the same moment. The page contains folded rows, then done rows,
-// pending rows, and the scan's own row. A status does not need the rows x and w, so they sort after the scan's own row.
+// pending rows, and the scan's own row. Rows x and w sort after the scan's own row, because a status does not need them.
 // If many steps are pending, a second request reads the scan's row. Heartbeats need a third request.
 //
 // When a scan ends, one transaction removes it from the list of open scans. The same transaction puts the scan's

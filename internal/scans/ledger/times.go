@@ -14,8 +14,8 @@ const (
 	maxPoints = 240
 )
 
-// Times records a scan's work in intervals of equal length, by the service's clock. At first, the length is finest.
-// Whenever there would be more than maxPoints intervals, the length doubles. The zero value contains no work.
+// Times records a scan's work in intervals of equal length, by the service's clock. The length is `finest` at
+// first, and doubles whenever there would be more than maxPoints intervals. The zero value contains no work.
 type Times struct {
 	doublings uint            // the interval is finest << doublings
 	points    map[int64]Point // by the interval's number since 1970

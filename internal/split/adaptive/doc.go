@@ -55,9 +55,9 @@
 // # Hints
 //
 // Most tables have been scanned before. [scan.Hints] are keys that an earlier scan read, at most six pages apart. They divide the range into
-// pieces. Each of the first steps reads one of these pieces, and starts the steps of a group of other pieces. The pieces cover the whole range,
-// even if the table has changed since. They are cut like other pieces, but more cautiously. A scan keeps its own copy of its hints, because steps
-// refer to hints by number.
+// pieces. The first step reads the first piece, and divides the other pieces into groups. It starts a step for each group, and this step treats its
+// group in the same way. The pieces cover the whole range, even if the table has changed since. They are cut like other pieces, but more cautiously.
+// A scan keeps its own copy of its hints, because steps refer to hints by number.
 //
 // # Several queries per invocation
 //

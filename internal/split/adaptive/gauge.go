@@ -88,8 +88,8 @@ func (g *gauge) survey(t trail, f forks) {
 	}
 }
 
-// scale returns the scale of a position. For the first position at which the last key read and the end differ, the scale includes unknown
-// characters. The scales of other positions do not.
+// scale returns the scale of a position. The scale includes unknown characters only at the first position at which the last key read differs from
+// g.end.
 func (g *gauge) scale(depth int) scale {
 	if depth == g.top {
 		return g.ruler.open

@@ -13,8 +13,8 @@ type trail struct {
 	// Fresh, all siblings that sort before Here have been read.
 	Fresh  int     `json:"fresh,omitempty"`
 	Levels []level `json:"levels,omitempty"` // levels with siblings, and the level Fresh, sorted by depth
-	// Tries counts the cuts in levels whose siblings were unknown at the time of the cut. When a page has siblings in such a
-	// level, Tries falls by 1.
+	// Tries counts the cuts in levels whose siblings were unknown at the time of the cut. Each page that contains siblings of
+	// such a level lowers Tries by 1.
 	Tries int `json:"tries,omitempty"`
 }
 
@@ -57,7 +57,7 @@ func (t trail) levelAt(depth int) level {
 
 func (t trail) isMeasured(depth int) bool { return t.levelAt(depth).pages > grain }
 
-// inherit returns the trail of a new piece that starts at the key start. The new trail has the Tries of t. If start and the last key read
+// inherit returns the trail of a new piece that starts at the key `start`. The new trail has the Tries of t. If `start` and the last key read
 // share n characters, the new trail also has the levels of t up to depth n, with less weight.
 func (t trail) inherit(start string) trail {
 	fork := commonPrefix([]rune(start), []rune(*t.Here))

@@ -2,9 +2,9 @@ package pace
 
 import "time"
 
-// While nothing is used, a budget grows up to the number of requests or rows that the limit allows in the time ahead,
-// but at least up to 1. The limits that [NewLimit] returns use limitAhead instead of ahead. limitAhead is longer, so a
-// caller can catch up after a short pause.
+// A budget that is not used grows to the number of requests or rows that the limit allows in the time `ahead`, or to 1 if
+// this number is smaller. A limit that [NewLimit] returns uses the longer time `limitAhead`, so a caller can catch up after
+// a short pause.
 const (
 	ahead      = 100 * time.Millisecond
 	limitAhead = 250 * time.Millisecond

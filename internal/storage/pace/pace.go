@@ -31,11 +31,11 @@ import (
 )
 
 const (
-	grow       = 1.5  // an increase multiplies the limit by this factor until a limit of the service is found
-	growLater  = 1.1  // an increase multiplies the limit by this factor after a limit of the service was found
+	grow       = 1.5  // until a limit of the service is found, each increase multiplies the pace's limit by this factor
+	growLater  = 1.1  // after a limit of the service was found, each increase multiplies the pace's limit by this factor
 	shrink     = 0.7  // factor of a decrease
 	worthwhile = 0.25 // an increase of the limit by 10 % is worthwhile if throughput grows by at least 10 % times this
-	lull       = 4    // after an increase that was not worthwhile: the number of measurements before the next increase
+	lull       = 4    // the number of measurements between an increase that was not worthwhile and the next increase
 	calm       = 6    // after a limit of the service was found: the number of measurements before the next increase
 	rounds     = 2    // a measurement has at least rounds*limit requests
 	minMeasure = 50 * time.Millisecond

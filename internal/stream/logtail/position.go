@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// These constants determine the rows that a call reads again. If calls read no rows again, a follower would miss rows
-// that become visible after rows with later Timestamps. The cost is small even if there are many events per second.
+// These constants determine which rows a call reads again. A call reads the newest rows again because a row may become
+// visible after rows with later Timestamps. The cost is small even if there are many events per second.
 const (
 	againRows = 200                    // how many of the newest rows are read again
 	againMost = 30 * time.Second       // maximum age of these rows

@@ -100,7 +100,7 @@ func (b *Budget) Coming() *Part {
 }
 
 // Half is half of the memory for large work, in bytes. Work takes no more than this half, unless it is known to need more. Memory is given out
-// in the order of the requests. So while one request for more than half has to wait, all later requests wait too.
+// in the order of the requests. So while a request for more than this half waits, all later requests wait too.
 func (b *Budget) Half() int64 { return b.Share(2) }
 
 // Share is the number of bytes that each of n users gets if they share the memory for large work equally.
