@@ -227,12 +227,11 @@ func (r *call) announceDestination(to job.Place) {
 	}
 }
 
-// conflict describes options that may not fit a command's places. If exists is true, the options do not fit, and the
-// field why contains the reason.
+// conflict describes options that may not fit a command's places.
 type conflict struct {
 	options string // their names, separated by spaces
-	exists  bool
-	why     string
+	exists  bool   // the options do not fit
+	why     string // the reason why they do not fit
 }
 
 // conflicts returns the error of the first given option that does not fit the places.

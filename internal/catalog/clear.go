@@ -122,7 +122,8 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 
 // settle deletes the tombstones that are no longer needed. For each note, it returns an operation that deletes the note, unless
 // one of the note's tombstones must wait. The column Later of a note may contain the RowKey of a second note, which is due a
-// day later. Once the index rows are deleted, settle also returns an operation that makes the second note list only the head.
+// day later. Once the index rows are deleted, settle also returns an operation that changes the second note, so that only the
+// head is deleted a day later.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // the operations for each note; nil for a note with a tombstone that must wait, or after an error
 	var g task.Group

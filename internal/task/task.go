@@ -47,7 +47,9 @@ type Group struct {
 	group  errgroup.Group
 	cancel context.CancelCauseFunc // nil for a group without a context
 	once   sync.Once               // sets failed
-	failed error                   // the first error, if the group has a context; errgroup may get a later error first, because the first error ends the context
+	// failed is the first error, if the group has a context. This error ends the context, so other functions fail too, and
+	// errgroup may get one of their errors before this one.
+	failed error
 }
 
 // WithContext returns a group, and a context that ends with the first error or when Wait

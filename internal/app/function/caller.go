@@ -84,7 +84,7 @@ func ofOtherSite(r *http.Request) bool {
 	return http.NewCrossOriginProtection().Check(&as) != nil
 }
 
-// isCall reports whether a request is for a queue or timer function. The functions for callers have paths below /api.
+// isCall reports whether a request is for a queue or timer function. Requests for other functions have paths below /api.
 func isCall(r *http.Request) bool {
 	return r.URL.Path != "/" && !strings.HasPrefix(strings.ToLower(r.URL.Path), "/api/")
 }

@@ -57,9 +57,9 @@ func (m *migrator) moveMark(ctx context.Context, row string) error {
 }
 
 // carryOutEntries first retries the entries that have notes from earlier runs. If such an entry is settled, because it was
-// carried out or deleted, its note is deleted. Then carryOutEntries handles the published program's entries after the mark
-// (takenMark), one by one: it carries out the entry, or inserts a note if this is impossible, and moves the mark to the entry.
-// Finally, it moves the checkpoint.
+// carried out or deleted, its note is deleted. Then carryOutEntries carries out the published program's entries after the mark
+// (takenMark), one by one. If an entry cannot be carried out, carryOutEntries inserts a note for the entry. After each entry,
+// it moves the mark, and after the last entry, it also moves the checkpoint.
 func (m *migrator) carryOutEntries(ctx context.Context) error {
 	var left []string
 	partition := leftPartition

@@ -103,9 +103,9 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 }
 
 // queriesOf estimates how many queries the work makes for the counted rows, and for each further row. The count makes more queries than the work,
-// because workers that only read take ranges from each other sooner. Therefore queriesOf multiplies the number of full pages by spare. If there is a
-// filter, pages are less full. Then queriesOf uses the number of queries that the count has made. If there is a list or a strategy, it also uses this
-// number, because the work makes as many queries as the count.
+// because workers that only read take ranges from each other sooner than workers that also write. Therefore queriesOf multiplies the number of full
+// pages by spare. But if there is a filter, pages are less full, and if there is a list or a strategy, the work makes as many queries as the count.
+// In these cases, queriesOf uses the number of queries that the count has made.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	if !s.Steal || s.Filter != "" || s.Keys != nil {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))

@@ -359,7 +359,7 @@ func (r *run) unitEnded(s *step, u []storage.Row, result action.Result, sent *st
 	r.state.finishUnit(s, u, did)
 }
 
-// report passes failed rows to the function Options.Failed. If this function returns an error, the sweep stops.
+// report passes failed rows to Options.Failed. If Options.Failed returns an error, the sweep stops.
 func (r *run) report(failed []action.Failure) error {
 	if r.options.Failed == nil || len(failed) == 0 {
 		return nil

@@ -21,7 +21,7 @@ type Spec struct {
 	// If Steal is set, idle workers take parts of the remaining ranges of other workers, and no strategy divides the range.
 	Steal      bool
 	partitions bool // only partition keys are needed, so the sweep skips rows
-	// If From is set, only rows after this key are read. From must be within the bounds. The sweep must then use Steal or the strategy Serial.
+	// If From is set, only rows after this key are read. From must be within the bounds, and the sweep must use Steal or the strategy Serial.
 	From *key.Key
 	// If Keys is set, it contains the keys of the rows to sweep, and the bounds and the strategy are ignored. One query searches for several keys of
 	// a partition. Without a filter, a key that is not in the table counts as a failed row. A resumed sweep needs the same keys again.

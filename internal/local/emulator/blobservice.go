@@ -107,7 +107,7 @@ type blobRoute struct {
 	parts   int
 	comp    string
 	kind    fault.Kind
-	makes   bool   // the request makes the container or blob in its path, which need not exist
+	makes   bool   // the container or blob in the path need not exist, because the request makes it
 	headers string // additional allowed headers, without the prefix x-ms-; other x-ms- headers are refused
 	run     func(*blobCall) (response, error)
 }

@@ -33,11 +33,11 @@
 // A restarted scan begins a new attempt. Each attempt is listed as open under its own key, before the scan's state
 // becomes running. So if a slow process removes an earlier attempt from the list, the running attempt stays in the list.
 //
-// One transaction commits a step (see [Ledger.Commit]): it deletes the step's pending (p) row, and adds a done (d) row and
-// the children's pending rows. Counters are sums over done rows, so no step is counted twice. Once an attempt has no
-// pending row, the attempt never gets a pending row again. Each done row records how many children its step has, so the
-// sums also show how many steps are pending. If an attempt begins with a first step, this step is not a child of another
-// step. So the attempt also begins with a done row that counts the first step as a child.
+// One transaction commits a step (see [Ledger.Commit]): it deletes the step's pending (p) row, and adds a done (d) row
+// and the children's pending rows. Counters are sums over done rows, so no step is counted twice. Once an attempt has
+// no pending row, the attempt never gets a pending row again. Each done row records how many children its step has, so
+// the sums also show how many steps are pending. A first step has no parent. So an attempt that begins with a first
+// step also begins with a done row that counts this step as a child.
 //
 // Somebody may delete rows by hand, and the counts do not show every such deletion. For example, if a done row with two
 // children and a pending row are lost, the expected and the actual number of pending steps both fall by one. So each

@@ -22,9 +22,9 @@ const retrySends = 32
 // because of failed rows.
 //
 // The retry of a group retries all members that have not succeeded, including their failed rows. A Functions host may
-// repeat a request. So if the scan is running, or has succeeded after a retry, Retry changes nothing and returns nil. If
-// a message was sent before the retry, only some of its deliveries may be left. The message's step then fails the scan
-// after fewer failures than usual.
+// repeat a request. So if the scan is running, or has succeeded after a retry, Retry changes nothing and returns nil. A
+// message that was sent before the retry may already have been delivered several times. In that case, the message's
+// step fails the scan after fewer failures than usual.
 func (l *Life) Retry(ctx context.Context, id ledger.ScanID) error { return l.retry(ctx, id, false, 0) }
 
 // RetryFailed is like [Life.Retry], and also retries failed rows. It refuses a scan without failed rows.

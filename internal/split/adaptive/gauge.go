@@ -27,7 +27,7 @@ type stretch struct {
 const (
 	tooSmall = 1e-14 // float64 cannot distinguish a smaller share of a level from 0
 	narrow   = 1e-4  // the minimum width of a character's interval, on a scale from 0 to 1
-	rare     = 0.1   // if the last key read has a separator at a position, all other characters together have this part of the scale
+	rare     = 0.1   // if the last key read has a separator at a position, this part of the scale belongs to all other characters together; see interval
 )
 
 func newGauge(a alphabet, here string, end *string) *gauge {

@@ -27,7 +27,7 @@ type level struct {
 
 const (
 	maxLevels = 32   // the number of remembered levels; deeper levels are dropped
-	inherited = 0.3  // a piece inherits this fraction of a level's pages and width, so the pages that the piece reads soon count more
+	inherited = 0.3  // a piece inherits this fraction of a level's pages and width, so that the piece's own pages count more than inherited ones
 	grain     = 0.02 // if the siblings read in a level fill more than this part of a page, the level counts as measured
 )
 

@@ -51,7 +51,7 @@ const (
 	fallen         = 0.4         // the old load was too high if the trial reduces the share of refusals by at least this fraction
 	spared         = 0.75        // the old load was also too high if half the load gets more answers per second than spared times the earlier rate
 	enoughRefusals = 10          // if the share of refusals does not change, about this number of a trial's requests are refused
-	high           = 0.05        // if the share of refusals is greater, it becomes the floor (see the package comment) only after a second trial
+	high           = 0.05        // a greater share of refusals becomes the floor (see the package comment) only after a second trial
 )
 
 // Pace adjusts the number of requests to make concurrently. Make it with [New].
@@ -152,7 +152,7 @@ func (p *Pace) judge() {
 		p.halve(served)
 	case p.trial > 0:
 		p.limit, p.trial, p.twice, p.floor = p.trial, 0, false, share
-		p.limited = false // the limit that was found may have been only random refusals
+		p.limited = false // the refusals that seemed to show a limit may have been random
 		p.reset()
 	case many:
 		if p.warming {

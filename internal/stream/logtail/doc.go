@@ -43,11 +43,11 @@
 // about 50, because the position cannot record more of them. A later call returns the others. At 1,000 events per
 // second, a follower that calls once per second with top=1000 reads 1.3 rows per event.
 //
-// Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call limits its
-// query to ids that are at most a minute older than the previous call. Normally, an event is written less than a minute
-// after the time in its id: writers correct these times by the Date of the service's answers, and an append that takes
-// longer than 50 s fails. A follower misses only events that are written later. A request that hangs in the network may
-// write such a late event, and so may another program.
+// Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call limits its query
+// to ids that are at most a minute older than the previous call. Normally, an event is written less than a minute after
+// the time in its id: writers correct these times by the Date of the service's answers, and an append that takes longer
+// than 50 s fails. A follower misses only events that are written more than a minute after the time in their ids. A
+// request that hangs in the network may write such an event, and so may another program.
 //
 // A [Feed] follows other logs in the same way. Rows of such a log may be written more than a minute after the time in their
 // keys; see [Feed.Oldest].
