@@ -149,9 +149,9 @@ func (x *bulkDeletion) run(ctx context.Context, q Lookup) error {
 
 var errNotToDelete = errors.New("the record was written after the deletion had begun")
 
-// checkDeletable reports whether the record of a live head may be deleted. It returns errNotToDelete if this deletion has already deleted a record with the
-// same identity. If the head's write is newer than the deletion's claim, only the try that made the claim may delete the record, and only if no
-// repetition has taken over the claim. In any other case, the error is also errNotToDelete. The head is read before the claim is checked. So if a
+// checkDeletable returns nil if the record of a live head may be deleted, and errNotToDelete if it may not. A record may not be deleted if this
+// deletion has already deleted a record with the same identity. If the head's write may be newer than the deletion's claim, only the try that made
+// the claim may delete the record, and only while no repetition has taken over the claim. The head is read before the claim is checked. So if a
 // repetition has taken over the claim of a suspended first try, the first try does not delete newer records. The argument `row` is the index row in
 // which the record was found, or empty.
 func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
@@ -174,10 +174,10 @@ func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row st
 	return nil
 }
 
-// isNewer reports whether the write of the live head h may be newer than the deletion's claim. If the head, or the write's index
-// row, was updated before the claim was made, the write is older. Otherwise the result is true, even though the write may be older:
-// index rows are written after the commit, and a process that completes the write updates the head. If there is no claim, the
-// result is false.
+// isNewer reports whether the write of the live head h may be newer than the deletion's claim. If there is no claim, the result
+// is false. If the head or the write's index row was updated before the claim was made, the write is older than the claim.
+// Otherwise the result is true, because it is unknown when the write was committed: the head and the index row may be updated
+// long after the commit.
 func (x *bulkDeletion) isNewer(h *store.Head, row storage.Entity, version int64) bool {
 	older := func(written time.Time) bool { return !written.IsZero() && written.Before(x.claim.Made) }
 	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))

@@ -53,10 +53,10 @@ func (m *commitment) ops() []storage.Op {
 	return append(ops, m.more...)
 }
 
-// commitAll commits writes of different identities of one shard. Each entry's time comes from the service's clock, and is later
-// than the times of the entry's heads. The commit must follow within a minute of this time, because otherwise followers of the
-// changes could miss the entry. The work before the commit may have taken minutes. So if the process has found its own schema
-// in the catalog before, commitAll checks the stored schema again. A migration to a new schema makes no such check.
+// commitAll commits writes of different identities of one shard. Each entry's time comes from the service's clock, and is
+// later than the times of the entry's heads. The commit must follow within a minute of this time, because otherwise followers
+// of the changes could miss the entry. The work before the commit may have taken minutes, so commitAll checks the stored
+// schema again. A migration to a new schema skips this check, because the check fails until the migration has ended.
 func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	if ct.guard.lastRead() == schemaOurs {
 		if err := ct.guard.Writable(ctx); err != nil {
@@ -82,8 +82,8 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 }
 
 // commitIn commits writes of different identities of one shard in one transaction. If one write causes a refusal, commitIn
-// commits the other writes without this write. Each write gets its own error. The transactions use the context committing,
-// which ends after commitTime. commitIn uses ctx only to find out whether a transaction was committed.
+// commits the other writes without this write. Each write gets its own error. The context `committing`, which ends after
+// commitTime, is for the transactions. The context ctx is only for finding out whether a transaction was committed.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)

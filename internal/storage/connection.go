@@ -86,8 +86,8 @@ func (c Connection) String() string {
 func (c Connection) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
 // Same reports whether both connections have the same table endpoint or the same blob endpoint, and so the same
-// account. The scheme does not matter. Same does not compare queue endpoints, because addEndpoints gives a real
-// account's queue endpoint to an emulator whose connection string has no queue endpoint.
+// account. The scheme does not matter. Same ignores queue endpoints, because they may be wrong: if an emulator's
+// connection string has no queue endpoint, addEndpoints adds the endpoint of the Azure account with the same name.
 func (c Connection) Same(other Connection) bool {
 	return locationOf(c.tableURL) == locationOf(other.tableURL) || c.blobURL != "" && locationOf(c.blobURL) == locationOf(other.blobURL)
 }

@@ -285,7 +285,7 @@ func (r *retries) recordEnd(err error) {
 }
 
 // recordFailure records a failed try of a request. If the host has answered most other requests since the request's last
-// try, the failure was probably a coincidence. Then the result `chance` is true. The result `wake` is a channel that is
+// try, the failure was probably a coincidence, and the result `chance` is true. The result `wake` is a channel that is
 // closed at the host's next good answer.
 func (r *retries) recordFailure(c *course) (chance bool, wake <-chan struct{}) {
 	r.mu.Lock()

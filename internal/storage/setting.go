@@ -44,8 +44,8 @@ func (s Settings) Set(name, value string) {
 	s[name] = value
 }
 
-// CheckSpelling returns an error if a name is set in several spellings that differ only in case. In such a case, it is
-// unknown which spelling the host uses.
+// CheckSpelling returns an error if a name is set in several spellings that differ only in case, because it is unknown
+// which spelling the host uses.
 func (s Settings) CheckSpelling(name string) error {
 	if n := s.spellings(name); len(n) > 1 {
 		return fmt.Errorf("settings %s differ only in upper and lower case; remove all but one", strings.Join(n, " and "))

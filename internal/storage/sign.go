@@ -141,7 +141,7 @@ func fullText(r *http.Request, resource string) string {
 	for name, values := range r.URL.Query() {
 		parameters = append(parameters, strings.ToLower(name)+":"+values[0])
 	}
-	slices.Sort(own) // sorts by name, because no name is the beginning of another name
+	slices.Sort(own) // the service wants the order of the names; no name begins with another name, so sorting the lines gives this order
 	slices.Sort(parameters)
 	return strings.Join(slices.Concat(text, own, []string{resource}, parameters), "\n")
 }

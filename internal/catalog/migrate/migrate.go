@@ -263,7 +263,7 @@ const (
 	impossible // the record was reported and left unchanged
 )
 
-// attempt calls the function `do`, which moves one record. attempt returns an error only with the result failed.
+// attempt calls the function `do`, which moves one record. The error is nil unless the first result is the constant `failed`.
 func (m *migrator) attempt(at key.Key, do func() error) (attempted, error) {
 	if m.dryRun {
 		return done, nil

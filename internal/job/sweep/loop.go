@@ -271,8 +271,8 @@ func (r *run) steal() {
 		least = float64(r.scan.PageRows)
 	}
 	idle := r.pacer.source.freeRequests(r.state.frontier.reads)
-	// With a limit on rows, few workers steal. Each query reserves a part of the limit until its page arrives, but the page of a stolen range is often
-	// empty.
+	// If the number of rows is limited, only a few workers steal, because each query reserves a part of the limit until its page arrives, and the page
+	// of a stolen range is often empty.
 	if r.options.MaxRows > 0 {
 		took := r.pacer.source.took.Seconds()
 		use := float64(r.options.MaxRows/r.options.Share.sweepCount()) * took / max(1, r.reads.Expects(r.scan.PageRows))

@@ -161,8 +161,8 @@ func (p *pacer) heldBytes(f *frontier) int64 {
 }
 
 // returnUnused reduces the sweep's part of the memory to the bytes that the sweep holds. If the sweep holds more than [Options.Room]
-// bytes, the budget does not count the bytes above Room. The garbage collector's limit allows for twice Room. If the sweep holds more
-// than twice Room, p.over raises the collector's limit by the excess.
+// bytes, the budget does not count the bytes above Room. The garbage collector's limit already allows for twice Room, so p.over
+// raises the limit only by the bytes that the sweep holds beyond twice Room.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.heldBytes(f)
 	p.part.Keep(bytes)

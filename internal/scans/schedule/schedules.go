@@ -202,7 +202,7 @@ type scheduleRow struct {
 	Request   *scans.Request `json:"request,omitempty"`
 	DecidedAt time.Time      `json:"asked,omitzero"` // when Last was decided
 	Success   *Run           `json:"success,omitempty"`
-	Missed    Omitted        `json:"missed"`  // occurrences that no check found before a newer occurrence was due
+	Missed    Omitted        `json:"missed"`  // occurrences that were still undecided when a newer one came due
 	Skipped   Omitted        `json:"skipped"` // due while the last scan was running
 	// If a call of [Scheduler.RunNow] started the last scan, RunBy names the claim of the call. If the scan started
 	// because its occurrence was due, RunBy is "".

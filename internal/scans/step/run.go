@@ -196,7 +196,7 @@ func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *sca
 		return p, pending, err
 	}
 	if p.Deaths() >= scans.MaxDeliveries {
-		return p, true, scans.Fatal(life.DiedOver(m.ID)) // the step has probably killed its earlier processes, and would also kill this one
+		return p, true, scans.Fatal(life.DiedOver(m.ID)) // the step has probably killed every process that has begun it, and would also kill this one
 	}
 	// If several deliveries run concurrently, only one of them is recorded.
 	_, err = l.Begin(ctx, m.Scan, p)

@@ -73,8 +73,8 @@
 // own [trail].
 //
 // A piece gets a thief only if at least a quarter of a page is expected in the piece. Each such piece gets one thief before any piece gets a second
-// thief. A larger piece gets more thieves. If a thief finds no rows, its victim gets fewer new thieves, and the estimate for the victim's blind
-// levels falls. If n pages of a piece were read since a thief last found rows in it, at least n further pages are expected.
+// thief. A larger piece gets more thieves. If a thief finds no rows, its victim gets fewer new thieves, and the estimate for the victim's blind levels
+// falls. If n pages of a piece have been read since a thief last found rows there, the piece is expected to have at least n further pages.
 //
 // The victim's end moves to the cut immediately. The victim may be reading a page with rows beyond its new end. The thief processes
 // these rows, and the victim does not. So every row belongs to exactly one piece at any moment. If a thief finds no rows, its piece is empty.

@@ -34,7 +34,7 @@ const (
 	grow       = 1.5  // until a limit of the service is found, each increase multiplies the pace's limit by this factor
 	growLater  = 1.1  // after a limit of the service was found, each increase multiplies the pace's limit by this factor
 	shrink     = 0.7  // factor of a decrease
-	worthwhile = 0.25 // an increase of the limit by 10 % is worthwhile if throughput grows by at least 10 % times this
+	worthwhile = 0.25 // an increase of the limit by 10 % is worthwhile if it raises the throughput by at least 2.5 %
 	lull       = 4    // the number of measurements between an increase that was not worthwhile and the next increase
 	calm       = 6    // after a limit of the service was found: the number of measurements before the next increase
 	rounds     = 2    // a measurement has at least rounds*limit requests

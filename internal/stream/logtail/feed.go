@@ -77,9 +77,9 @@ type Feed struct {
 // rows, and at most [MaxAnswer] bytes. If more than 100,000 rows follow the position, the error is a
 // [problem.Conflict].
 //
-// For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. A call reads
-// the new rows, and reads some earlier rows again. These are at most 200 rows or, if more than 200 rows were written
-// in the last 0.2 s, all rows of these 0.2 s. The service searches all rows with keys from one minute before the last
+// For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. A call reads the
+// new rows, and reads up to 200 earlier rows again. If more than 200 rows were written in the 0.2 s before the last
+// call, it reads all of those rows again. The service searches all rows with keys from one minute before the last
 // call until now. A large row that became visible late may need a separate request for its contents.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {

@@ -112,9 +112,9 @@ func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (in
 	return want, nil
 }
 
-// writeListing inserts a stream's row, or replaces the row old, which was read before. If another writer has written
-// the row in the meantime, writeListing changes nothing and returns nil. If the other writer's row has too few
-// shards, a later call raises the number of shards.
+// writeListing inserts a stream's row, or replaces the row that the caller has read into `old`. If another writer has
+// written the row since the caller's read, writeListing changes nothing and returns nil. If that writer's row has too
+// few shards, the next call of shardsToWrite raises the number.
 func (s *Streams) writeListing(ctx context.Context, stream, escaped string, shards int, old listing) error {
 	op := storage.Op{Kind: storage.Insert, Row: storage.Entity{
 		Key: key.Key{Partition: streamsPartition, Row: escaped},

@@ -160,8 +160,8 @@ func (a arrival) bytes() int {
 
 // dueRows yields the rows that the follower may receive now, oldest first. The argument `rows` is sorted newest first, and may
 // lack rows that were written after readUntil. If such a row appears later, its group changes, and the follower receives the
-// whole group again. Therefore each tick after readUntil gets a separate group in the position. dueRows ends before there are
-// more than maxSingle such groups. A later call returns the remaining rows.
+// whole group again. Therefore each tick after readUntil gets a separate group in the position. A position has room for
+// maxSingle such groups. dueRows stops before a row that needs one more group, and a later call returns the remaining rows.
 func dueRows(rows []arrival, readUntil ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
 		singles := 0 // number of groups that are newer than readUntil
