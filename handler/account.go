@@ -99,7 +99,7 @@ func (v *connection) Set(text string) error {
 // String implements [pflag.Value].
 func (v *connection) String() string { return cmp.Or(v.text, v.standard) }
 
-// Type implements [pflag.Value]. Help and errors treat only the types "bool" and "int" in a special way.
+// Type implements [pflag.Value].
 func (v *connection) Type() string { return "string" }
 
 // words returns the values that the shell offers for the flag.

@@ -159,7 +159,7 @@ func (e *unanswered) Unwrap() error { return e.error }
 
 // finishOps returns the operations that move the entry to the changes. If the entry has deletions, the operations also insert a
 // note that lists the entry's tombstones. If a request for the entry's index rows was repeated, the service may still carry out
-// the earlier copy. The operations then also mark the heads as not Sure.
+// the earlier copy. In that case, the operations also mark the heads as not Sure.
 func (ct *committer) finishOps(e applied) []storage.Op {
 	ops := []storage.Op{deletion(e.Entry)}
 	if e.Kind != wal.Undo {
@@ -244,8 +244,8 @@ func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: e.Shard.EntryKey(store.EntryPrefix, e.ID)}}
 }
 
-// clearLater returns the operation that inserts a note. The rows that the note lists are deleted at the time now plus
-// clearAfter. The id makes the note's key unique.
+// clearLater returns the operation that inserts a note. The rows that the note lists are deleted at
+// now.Add(clearAfter). The id makes the note's key unique.
 func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key:        shard.Key(store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + string(id)),

@@ -123,7 +123,7 @@ func (sg *SchemaGuard) checkSchema(ctx context.Context, log *storage.Table) (fou
 }
 
 // readSchema reads the stored schema. If the stored schema differs from the schema of the options, readSchema returns an error.
-// If no schema is stored, `found` is false. Unless there is an error, readSchema stores the result in sg.
+// If no schema is stored, `found` is false. Unless it returns an error, readSchema records `found` and the time in sg.
 func (sg *SchemaGuard) readSchema(ctx context.Context) (found bool, err error) {
 	now := time.Now()
 	if found, err = sg.checkSchema(ctx, sg.Log); storage.HasCode(err, "TableNotFound") {

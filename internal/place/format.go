@@ -222,7 +222,7 @@ var dataPath = regexp.MustCompile(`^data/[0-9A-Za-z_-][0-9A-Za-z._-]*$`)
 var leftover = regexp.MustCompile(`^data/[0-9a-z]+-[0-9a-f]{16}\.jsonl(\.zst|\.gz)?(\.[a-z2-7]{16}\.part)?$`)
 
 // Leftover reports whether name has the form of this program's names for data files. If files.jsonl does not list an
-// object with such a name, the object may be deleted.
+// object with such a name, nothing needs the object, so it can be deleted.
 func Leftover(name string) bool { return leftover.MatchString(name) }
 
 // Manifest is the content of manifest.json. An export is not a snapshot: rows that were written between its start and its end may

@@ -14,8 +14,8 @@ import (
 
 // Removal is the progress of an export's deletion.
 type Removal struct {
-	// Tables is set only for an export of many tables. While Gone is false, Tables is the number of tables whose data is deleted. When
-	// Gone is true, Tables is the number of completely deleted tables.
+	// Tables is set only for an export of many tables. While Gone is false, Tables counts the tables whose data has been deleted. When
+	// Gone becomes true, Tables starts again at 0, and counts the tables whose lists have been deleted too.
 	Tables int  `json:"tables,omitempty"`
 	Files  int  `json:"files,omitempty"` // the number of deleted data files of the next table
 	Gone   bool `json:"gone,omitempty"`  // all data is deleted, so the lists can be deleted

@@ -86,7 +86,8 @@ func StartOf(body []byte) ledger.ScanID {
 
 // RowRetry selects failed rows of earlier attempts by their positions in the ledger. The step retries the rows at the
 // position At. If At is "", the step retries no rows. Instead, it creates a step for each of the next positions
-// after Behind. If further positions may follow, it also creates a step that continues there.
+// after Behind. If further positions may follow, it also creates a step that continues after the
+// last of these positions.
 type RowRetry struct {
 	Attempt int64  `json:"attempt"` // the attempt that retries the rows
 	At      string `json:"at,omitempty"`

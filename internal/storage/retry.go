@@ -284,9 +284,9 @@ func (r *retries) recordEnd(err error) {
 	}
 }
 
-// recordFailure records a failed try of a request. If the host has answered most other requests since the request's last
-// try, the failure was probably a coincidence, and the result `chance` is true. The result `wake` is a channel that is
-// closed at the host's next good answer.
+// recordFailure records a failed try of a request. If the host has meanwhile answered most other requests, the failure was
+// probably a coincidence, and the result `chance` is true. The result `wake` is a channel that is closed at the host's
+// next good answer.
 func (r *retries) recordFailure(c *course) (chance bool, wake <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -336,7 +336,7 @@ func (r *retries) remaining(c *course, err error, h callerPatience) (left time.D
 		return 0, err
 	}
 	since := later(r.since, c.began)
-	limit, begun := r.patience, c.began // if the last try got an answer, the host is busy, not silent
+	limit, begun := r.patience, c.began // if err is nil, the host has answered, so it is busy and not silent
 	if err != nil {
 		limit, begun = r.silencePatience(), since
 	}

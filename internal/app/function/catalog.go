@@ -40,8 +40,6 @@ type resource struct {
 const oneRecord = "records/{id:[0-9a-f]{64}}"
 
 // catalogCalls returns the calls for resources of every catalog. A call waits for its catalog's gate.
-//
-// The callers are clients that store and look up records.
 func (a App) catalogCalls(resources ...resource) (calls []call) {
 	for _, one := range resources {
 		behind := func(r *http.Request) error {

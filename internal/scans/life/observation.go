@@ -63,7 +63,7 @@ func (l observation) toStore(suspects []suspect) ledger.Observation {
 	return k
 }
 
-// observationOf converts the observation k, which an earlier run of Maintain has stored. The slice named `again` contains
+// observationOf converts the observation k, which an earlier run of Maintain has stored. The argument `again` contains
 // the suspects of the present run. The result contains a suspect only if k also contains the suspect, and if the two
 // observations are at least ObservationPause and at most observationKept apart.
 func observationOf(k ledger.Observation, again []suspect) observation {

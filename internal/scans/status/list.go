@@ -121,7 +121,7 @@ func (rd *Reader) lister(ctx context.Context, q ListQuery) *lister {
 	return &lister{reader: rd, ListQuery: q, list: ScanList{Scans: []Status{}}, heartbeats: heartbeats, verified: map[ledger.ScanID]Verification{}}
 }
 
-// readOpen fills the page with scans from the list of open scans. It begins after the scan with the id previous.
+// readOpen fills the page with scans from the list of open scans. It begins after the scan `previous`.
 func (l *lister) readOpen(ctx context.Context, previous ledger.ScanID) error {
 	open, err := l.reader.ledger.Open(ctx)
 	if err != nil {
@@ -156,7 +156,7 @@ func (l *lister) readOpen(ctx context.Context, previous ledger.ScanID) error {
 	return nil
 }
 
-// readAll fills the page with scans from the list of all scans. It begins after the scan with the id previous.
+// readAll fills the page with scans from the list of all scans. It begins after the scan `previous`.
 func (l *lister) readAll(ctx context.Context, previous ledger.ScanID) error {
 	first := l.open != nil
 	q := ledger.ListQuery{Behind: previous, Since: l.Since, Page: l.Top, Pages: listPages}

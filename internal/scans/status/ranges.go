@@ -66,8 +66,8 @@ type latestHeartbeats struct {
 	at         time.Time // by the service's clock
 }
 
-// steps returns the steps of a scan that living processes hold, according to the heartbeats. If the heartbeats were read
-// more than detailTime before now, the result is empty.
+// steps returns those steps of a scan that, according to the heartbeats, are held by living processes. If the heartbeats
+// were read more than detailTime before now, the result is empty.
 func (h *latestHeartbeats) steps(scan ledger.ScanID, now time.Time) map[ledger.StepID]bool {
 	steps := map[ledger.StepID]bool{}
 	if h == nil || now.Sub(h.at) > detailTime {

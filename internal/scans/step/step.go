@@ -59,8 +59,8 @@ type readStep struct{ scans.Message }
 
 func (readStep) justCommitted() (ledger.Pending, bool) { return ledger.Pending{}, false }
 
-// absent returns the message of the step's deletion, or nil if the scan deletes no rows. The process that committed the
-// step may have died before the deletion.
+// absent returns the message of the step's deletion, or nil if the scan deletes no rows. The deletion may not have
+// run yet, because the process that committed the step may have died.
 func (s readStep) absent(o *scans.RunnableScan) *scans.Message {
 	if !o.Deletes() {
 		return nil

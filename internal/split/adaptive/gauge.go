@@ -47,7 +47,7 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 // known siblings lowers the probability in all levels without known siblings.
 func (g *gauge) survey(t trail, f forks) {
 	const (
-		smoothing = 0.5  // in a level, the weight of the keys that have the last key's character; their number is partly an estimate
+		smoothing = 0.5  // the weight of the keys that have the last key's character in a level; it is less than 1, because the number of these keys is partly an estimate
 		certainty = 30   // if keys fork in a level, the assumed number of siblings in this level
 		once      = 0.15 // after each cut in a level without known siblings, the probability of siblings is multiplied by this
 	)

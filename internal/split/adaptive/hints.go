@@ -28,7 +28,7 @@ func hintStep(h *scan.Hints, pieces []key.Range, g group, piece int) scan.Step {
 	return st.step(pieces[piece])
 }
 
-// launch divides the group of the step s into parts, and adds a child for each part to the decision o. If `more` is true, launch also adds a child for the
+// launch divides the group of the step s into parts, and adds one child per part to the decision o. If `more` is true, launch also adds a child for the
 // rest of the step's own piece.
 func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.Decision) (scan.Decision, error) {
 	g := *st.Group
