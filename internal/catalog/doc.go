@@ -48,10 +48,10 @@
 // # Groups
 //
 // Writes of many records in one shard are committed together and finished together (group.go). A group contains at most one write
-// of each identity. Moves, withdrawals, and writes with an Idempotency-Key are committed alone. One write may cause a refusal of
-// its group's transaction. If this write's entry is in the log, an earlier try of the transaction has committed all writes of the
-// group, but the answer was lost. If the entry is not in the log, no write of the group was committed. An earlier try may still
-// be under way, but the service will refuse that try for the same reason.
+// of each identity. Moves, withdrawals, and writes with an Idempotency-Key are committed alone. The service may refuse a
+// group's transaction because of one write. If the entry of that write is already in the log, an earlier try of the transaction
+// has committed all writes of the group, but the answer was lost. If the entry is not in the log, no write of the group was
+// committed. An earlier try may still be under way, but the service will refuse that try for the same reason.
 //
 // # Files
 //

@@ -37,9 +37,10 @@ func newTrail(rd *Reader, p plan) trail {
 	return trail{Reader: rd, plan: p, start: time.Now()}
 }
 
-// leadsOn reports whether a row is a tombstone that the call must follow, because the call may have missed the moved record:
-// the record may have moved to rows that the call had already read. If the argument `several` is true, the call reads several
-// partitions. Such a call may also have read the record's new partition before the record's new row was written.
+// leadsOn reports whether a row is a tombstone that the call must follow. The call must follow a tombstone if the record may
+// have moved to a page that the call had already read: otherwise the call would miss the record. If the argument `several` is
+// true, the call reads several partitions. Such a call may also have read the record's new partition before the record's new
+// row was written.
 func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	switch {
 	case row.Get(store.NextColumn) == "":

@@ -52,9 +52,9 @@ func (s *Sizes) Learn(requested, rows, bytes, answers int) {
 	s.rows.Learn(requested, rows, max(bytes, bytes*s.made/1000), answers)
 }
 
-// LearnMapped records the size of a map's output: the argument `made`. The arguments `rows` and `bytes` are the number and
-// the size of the rows from which the map has made this output. Later queries request so few rows that the map makes at
-// most about 4 MiB from the rows of one query.
+// LearnMapped records that the scan's map has made an output of `made` bytes from source rows. `rows` is the number of
+// these rows, and `bytes` is their size. Later queries request so few rows that the map makes at most about 4 MiB from the
+// rows of one query.
 func (s *Sizes) LearnMapped(rows, bytes, made int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ const (
 	// maxRetryDelay is short. So work resumes soon after an outage, and a single throttled write does not delay its step
 	// for long.
 	maxRetryDelay = 5 * time.Second
-	tryTimeout    = 40 * time.Second // maximum time of a try; sendTime is added for each byte that is sent or expected
+	tryTimeout    = 40 * time.Second // maximum time of a try, apart from sendTime for each byte that is sent or expected
 
 	firstPatience = 15 * time.Second // for a host that has never answered; see [Options.Unproven]
 	noticed       = 2 * time.Second  // if all tries have failed for this time, there is an outage

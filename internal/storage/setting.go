@@ -77,7 +77,7 @@ const (
 	secretPart     = "clientSecret"
 )
 
-// serviceParts maps a service's name, as in host names, to the ending of the setting that contains the service's address.
+// serviceParts maps the name that a service has in host names to the ending of the setting that contains the service's address.
 // For example, NAME__blobServiceUri is the address of the Blob service.
 var serviceParts = map[string]string{"blob": "blobServiceUri", "queue": "queueServiceUri", "table": "tableServiceUri"}
 

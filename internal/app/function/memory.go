@@ -226,7 +226,7 @@ func (t *taker) forLittle(ctx context.Context) (*memory.Part, error) {
 }
 
 // guess returns how many bytes to reserve for work that may need the given number of bytes. It returns at most half of the
-// memory. A call that took more memory would wait longer, and all other large calls would wait behind this call.
+// memory, because a call that took more would wait longer, and all other large calls would wait behind it.
 func (t *taker) guess(bytes int64) int64 { return min(bytes, t.from.Half()) }
 
 // part waits for a part of the given size.

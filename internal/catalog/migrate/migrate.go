@@ -20,8 +20,9 @@
 //
 // Stop the published program before the migration. If that program writes during the migration, it may move its
 // checkpoint. So the partition "left" also has a mark for the last entry that the migration has handled, and the migration
-// carries out all entries after this mark. But rows that the published program writes may replace rows of this program. The
-// next migration takes over the published program's rows, or reports that package check must restore this program's rows.
+// carries out all entries after this mark. But the published program may also replace rows that the catalog has written.
+// In that case, the next migration takes over the published program's rows, or reports that package check must restore the
+// replaced rows.
 package migrate
 
 import (

@@ -132,7 +132,7 @@ func (f *frontier) read(s *step, bytes int, units [][]storage.Row, rows int64, c
 }
 
 // nextUnit returns the step and index of the first unit that may be started. If rows are processed in table order, nextUnit returns only units of the
-// first step, one at a time. After the last unit, the search ends, because the steps that follow have no units, and there may be a million of them.
+// first step, one at a time. The search ends after the last unit, because there may be a million further steps, all without units.
 func (f *frontier) nextUnit(inOrder bool, allowed func(partition string) bool) (*step, int) {
 	ready := f.ready
 	for s := f.first(); s != nil && ready > 0 && (s.state != waiting || !inOrder); s = f.after(s) {

@@ -68,8 +68,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// freeRequests returns how many more requests may be started. Begun requests that wait to be sent again do not count. But if they are more
-// than a quarter of the limit, the excess counts. So if many requests wait, no further requests are started.
+// freeRequests returns how many more requests may be started. Begun requests count against the limit. Of those that wait to be sent again,
+// up to limit/4 requests are exempt. So if many requests wait, no further requests are started.
 func (s *side) freeRequests(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)

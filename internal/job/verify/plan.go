@@ -195,8 +195,9 @@ func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 
 // Do adds rows to the plan. A comparison with a filter does not read the rows that the filter leaves out. So the
 // comparison may call a row missing although the destination contains the row, or extra although the source contains
-// the row. Therefore, if there is a filter, Do looks up these rows without the filter. If the destination contains a
-// missing row, the sync changes the row. If the source contains an extra row, the sync does not delete the row.
+// the row. Therefore, if there is a filter, Do looks up these rows without the filter. If a row that was called missing
+// is in the destination, the sync changes it there. If a row that was called extra is in the source, the sync does not
+// delete it from the destination.
 func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (r action.Result, err error) {
 	of := map[sweep.Kind][]storage.Row{}
 	for _, row := range rows {

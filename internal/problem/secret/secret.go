@@ -96,7 +96,7 @@ func cut(text, secret string, least int) string {
 // mayBegin reports whether the byte b may begin the character c, or an escaped form of c that [escapedLength] accepts.
 func mayBegin(b, c byte) bool {
 	switch b {
-	case c, c ^ 0x20, '%', '\\', '&', '~', '-', ' ', '_': // c, c in the other letter case, the first byte of an escape, or a byte of the other base64 alphabet
+	case c, c ^ 0x20, '%', '\\', '&', '~', '-', ' ', '_': // c itself, c in the other case, the first byte of an escape, or a byte that may replace '+' or '/'
 		return true
 	}
 	return false

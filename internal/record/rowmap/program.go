@@ -25,7 +25,7 @@ const (
 	maxSearched  = 100 << 10 // bytes of a string that is searched with a regular expression; enough for any property
 	maxSeparator = 1 << 10   // bytes of a separator between joined strings
 	maxDigits    = 1 << 10   // digits of a number
-	maxParts     = 1 << 15   // values within a value, at every depth; also the highest index of an array
+	maxParts     = 1 << 15   // values within a value, counted at all depths; also the highest index of an array
 	maxValue     = 2 << 20   // bytes of a value
 	maxRows      = 100       // rows that a program may return for one row
 	perSearch    = 1 << 8    // a search counts as this number of instructions

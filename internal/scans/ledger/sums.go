@@ -68,7 +68,7 @@ type Sums struct {
 	Last  time.Time // when the last step was done, by the service's clock; zero if none is done
 
 	children int64        // how many steps have become pending
-	ahead    scan.Outlook // the estimated work of the pending steps, that is, of all children minus the done steps
+	ahead    scan.Outlook // the estimated work of the pending steps: the work of all children, minus the work of the done steps
 	balance  int64        // the sum of the hashes of the children's ids, minus the sum of the hashes of the done steps' ids; an overflow is harmless
 }
 

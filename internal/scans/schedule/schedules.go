@@ -83,8 +83,8 @@ func ParseSchedules(text string) ([]Schedule, error) {
 
 // overlaps reports whether an export of either schedule would lie within an export of the other schedule.
 func (s Schedule) overlaps(other Schedule) bool {
-	// The prefixes of a schedule's exports differ only in their times. So it is enough to compare the exports
-	// that the two schedules would make at one time.
+	// The prefixes of a schedule's exports differ only in their times. So it is enough to compare two exports
+	// with the same time, one of each schedule.
 	placeOf := func(s Schedule) (container, prefix string) {
 		to := s.requestAt(time.Unix(0, 0)).Action.Destination
 		return cmp.Or(to.Connection, storage.HostConnection) + "/" + to.Container, strings.Trim(to.Prefix, "/") + "/"
@@ -197,8 +197,8 @@ type scheduleRow struct {
 	Since   time.Time `json:"since"`   // when the app first found the schedule in its settings
 	Decided time.Time `json:"decided"` // the newest decided occurrence
 	Last    *Run      `json:"last,omitempty"`
-	// Request is the request for the scan of the run Last. Any instance may use it to make the start request again. Once
-	// that scan has succeeded, Request is nil.
+	// Request is the request for the scan that Last describes. Any instance may use it to make the start request again.
+	// Once that scan has succeeded, Request is nil.
 	Request   *scans.Request `json:"request,omitempty"`
 	DecidedAt time.Time      `json:"asked,omitzero"` // when Last was decided
 	Success   *Run           `json:"success,omitempty"`

@@ -102,7 +102,7 @@ func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliv
 	done.Written = max(0, noted-done.Failed)
 	read.countFailed(failed, false)
 	scans.KeepFailed(done, failed, read.keptOf(failed, false))
-	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // the step that read the pages has noted those without failed rows
+	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // the step that read the pages has noted the pages without failed rows
 	done.Note = read.note()
 	return out, nil
 }

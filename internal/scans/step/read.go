@@ -160,7 +160,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 		if next.rows, err = r.into.add(ctx, *f.step, page.Date, rows); err != nil {
 			return err
 		}
-		if next.rows == nil && n == 1 { // the step no longer holds the page's rows, so only the work uses memory
+		if next.rows == nil && n == 1 { // the step does not hold the page's rows, so their memory no longer counts
 			uses := r.into.uses()
 			if !o.options.Memory.SetUsed(used + uses - r.uses) {
 				return memory.ErrFull

@@ -28,9 +28,9 @@
 //
 // Estimates are poor: there are often a hundred times more rows than expected. Therefore pieces are small. Credit limits the number of cuts: a scan
 // starts with credit for sixty cuts, and every page adds credit for one more cut. When a strand is cut, its remaining credit is divided among the
-// pieces. Every piece gets credit for at least one cut, so a piece with many rows can always be cut. If many pages are expected in a piece, the
-// minimum is up to five cuts. But after a cut in a blind level, pieces may be empty, so their minimum stays at one cut. After the first page, the
-// rest is always cut into twelve pieces, because the start of a table reveals little about the rest.
+// pieces. Every piece gets credit for at least one cut, so a piece with many rows can always be cut. This minimum is higher for pieces
+// in which many pages are expected: up to five cuts. But after a cut in a blind level, pieces may be empty, so their minimum stays at one cut.
+// After the first page, the rest is always cut into twelve pieces, because the start of a table reveals little about the rest.
 //
 // Some scripts have thousands of letters, and the pages may have shown only a few of them. So if keys contain characters beyond ASCII, the strand
 // assumes that the unread keys contain further letters. Together, these unknown letters weigh half as much as all known letters.
@@ -38,8 +38,8 @@
 // A cut in a blind level may make an empty piece, and the other pieces never learn that this piece is empty. So after such a cut, a strand and its
 // pieces expect fewer keys in blind levels until they find keys there.
 //
-// If a partition fills two pages, the rest of the partition becomes a separate piece. This piece is cut by row keys. Another step reads the
-// partitions after it at the same time. Shorter partitions are not cut, because cuts would cost queries for few rows.
+// If a partition fills two pages, the rest of the partition becomes a separate piece. This piece is cut by row keys, while another step reads the
+// later partitions. Shorter partitions are not cut, because cuts would cost queries for few rows.
 //
 // The transcripts in testdata show, query by query, how scans of small tables are cut. The examples are keys with a long common prefix, a heavy
 // subtree, a giant partition, and a scan with hints.

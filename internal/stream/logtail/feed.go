@@ -97,8 +97,7 @@ func tooFar(err error) error {
 	return err
 }
 
-// The method after does the same as [Feed.After], but accepts any value of top. The result of type []arrival contains all
-// rows that the method has read.
+// after does the same as [Feed.After], but accepts any value of top, and also returns all rows that it has read.
 func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival, error) {
 	if after == Now {
 		return f.start(ctx)

@@ -236,10 +236,11 @@ func (p position) markReceived(rows []arrival) {
 
 // advance returns the follower's next position. The argument `rows` is sorted newest first. It contains every row that was
 // written before readUntil, but may lack rows that the follower has received. A row's field given is true if the follower has
-// received the row. If a row becomes visible late, the follower receives the row's whole group again. Late rows are nearly
-// always among the newest rows, so groups of newer rows are smaller. The shards were read at different moments, so more rows
-// may later become visible between the rows after readUntil. Therefore each tick after readUntil has a separate group.
-// limit is the newest bound that the position may have, or "" if any bound is possible.
+// received the row. If a row becomes visible late, the follower receives the row's whole group again. Groups of newer
+// rows are smaller, so that fewer rows are sent again: late rows are nearly always among the newest rows. Among the rows that
+// were written after readUntil, only rows of the same tick share a group, because the shards were read at different moments,
+// and further rows may become visible between these rows. `limit` is the newest bound that the position may have, or "" if any
+// bound is possible.
 func (p position) advance(rows []arrival, readUntil ticks, limit string) position {
 	next := position{readUntil: readUntil, floor: ticksOf(readUntil.time().Add(-againMost))}
 	if len(rows) > againRows {
