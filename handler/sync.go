@@ -147,7 +147,7 @@ func (o *syncOptions) syncTables(r *call) error {
 	})
 	failed := all.NamesIn(job.Failed)
 	sum.Failed = int64(len(failed))
-	var nothing error // set if sync has refused every table that failed, and changes no other table
+	var nothing error
 	if len(failed) > 0 && len(failed) == refused && (o.dryRun || !sum.Changes()) {
 		nothing = usagef("nothing was changed; sync refused %d of %s (%s)", refused, problem.Plural(len(all.All), "table"), problem.Named(failed, 10))
 	}

@@ -18,7 +18,7 @@ func tablesCommand() *cobra.Command {
 		command("delete TABLE", "Delete a table with all its rows", &tablesDeleteOptions{}))
 }
 
-// openNamed opens the table that the argument names. `exists` reports whether the account has it.
+// openNamed opens the table that the command's argument names. The result `exists` reports whether the account has this table.
 func (f *connectionFlags) openNamed(r *call) (t *storage.Table, exists bool, err error) {
 	name := r.args[0]
 	if err := storage.CheckTableName(name); err != nil {

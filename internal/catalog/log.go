@@ -159,7 +159,7 @@ func (e *unanswered) Unwrap() error { return e.error }
 
 // finishOps returns the operations that move the entry to the changes. If the entry has deletions, the operations also insert a
 // note that lists the entry's tombstones. If a request for the entry's index rows was repeated, the service may still carry out
-// the earlier copy. In that case, the operations also mark the heads as not Sure.
+// an earlier copy of the request, so the operations also mark the heads as not Sure.
 func (ct *committer) finishOps(e applied) []storage.Op {
 	ops := []storage.Op{deletion(e.Entry)}
 	if e.Kind != wal.Undo {

@@ -184,7 +184,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 				if err != nil {
 					return answer{}, cmp.Or(checked(), err)
 				}
-				if m != nil { // adds the record even if its new row comes after the page: the page's token may lead past a row that was written later
+				if m != nil { // the record is added even if its new row lies beyond the page, because the page's token may skip rows that were written after the page was read
 					err = x.add(ctx, *m)
 				}
 				if err != nil {

@@ -87,8 +87,8 @@ func placeTaken(err error) error {
 	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; to continue an incomplete export, use --resume")
 }
 
-// eachRow calls `add` with the rows after the key `last`, or with all rows if `last` is nil. The function `add` writes a file. The function fileBytes,
-// if not nil, returns how many bytes of memory are in use for this file.
+// eachRow calls `add` with the rows after the key `last`, or with all rows if `last` is nil. If `fileBytes` is not nil, it returns how many bytes of
+// memory `add` uses for the file that it is writing.
 func (x *exporter) eachRow(ctx context.Context, last *key.Key, fileBytes func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
 	s, o := x.spec, x.sweepOptions(x.Rows)
 	s.From, o.Beside = last, fileBytes

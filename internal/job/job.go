@@ -281,8 +281,8 @@ func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 }
 
 // expectRows tells the meter how many rows the job has. If the source is not a table, it may report the number. If the job has a list of rows, the
-// number is the list's length. Otherwise, a count runs beside the job until ctx ends. But if the job has a limit on requests or rows, there is no
-// count, because the count would exceed the limit.
+// number is the list's length. Otherwise, a count runs beside the job until ctx ends. But if the job has a limit on requests or rows per second,
+// no count runs, because the count would not obey this limit.
 func (j *Job) expectRows(ctx context.Context, known int64, removes bool) error {
 	o := j.options
 	switch {

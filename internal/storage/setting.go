@@ -121,8 +121,9 @@ var ErrNoConnection = errors.New("missing")
 
 var errNoAddress = errors.New("none of its parts names the account")
 
-// connectionFromParts makes a connection from the identity form's settings. The map parts contains the value of each
-// setting by the name of its part. Errors, except errNoAddress, begin with the name of the part to change.
+// connectionFromParts makes a connection from the identity form's settings. The argument `parts` maps the name of each
+// part, such as accountName, to the part's value. Errors, except errNoAddress, begin with the name of the part to
+// change.
 func connectionFromParts(parts map[string]string) (Connection, error) {
 	c := Connection{account: parts[accountPart]}
 	if c.account != "" && !accountName.MatchString(c.account) {

@@ -19,8 +19,8 @@ type Source interface {
 // Hinted is a [Source] that can be divided at known keys, so a scan can begin at many of them concurrently.
 type Hinted interface {
 	Source
-	// Hints calls fn with the keys of some rows, in table order. The argument `rows` counts the rows after the key of
-	// the previous call, up to and including the row with the key `last`.
+	// Hints calls fn for some rows, in table order. The argument `last` is the row's key, and `rows` is the number of
+	// rows after the previous call's row, up to and including this row.
 	Hints(fn func(last key.Key, rows int64))
 }
 

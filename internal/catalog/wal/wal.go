@@ -199,8 +199,9 @@ type VersionClaim struct {
 // Superseded reports for each row whether it is outdated. A row is outdated if another row has a newer write of the same
 // record.
 func Superseded(rows []VersionClaim) []bool {
-	// The map newest contains the newest version of each identity, and the map lines contains the newest version of each lineage.
-	// For the first identity of each moved record, the map left contains the last version that the record had with this identity.
+	// The map `newest` contains the newest version of each identity, and the map `lines` contains the newest version of each
+	// lineage. The map `left` contains, for the first identity of each moved record, the last version that the record had with
+	// this identity.
 	newest, lines, left := map[index.IdentityHash]int64{}, map[FormerIdentity]int64{}, map[index.IdentityHash]int64{}
 	for _, r := range rows {
 		newest[r.Identity] = max(newest[r.Identity], r.Version)

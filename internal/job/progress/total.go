@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// total contains the lowest and the highest possible number of rows of a phase. If high is 0, the number is unknown.
+// total contains the lowest and the highest possible number of rows of a phase. If high is 0, the number of rows is unknown.
 type total struct{ low, high int64 }
 
 // isExact reports whether the total is exact enough to show the share that is done.

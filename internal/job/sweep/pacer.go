@@ -127,8 +127,8 @@ func (p *pacer) limit() int {
 }
 
 // enoughRead reports whether the unprocessed rows, and the rows of running queries, keep the target busy for as long as
-// two queries take. While enoughRead returns true, the sweep starts no query. So the sweep does not read far ahead. If
-// the process died, all rows that were read but not processed would be read again.
+// two queries take. While enoughRead returns true, the sweep starts no query, because rows that were read but not
+// processed must be read again if the process dies.
 func (p *pacer) enoughRead(f *frontier) bool {
 	if p.inOrder || p.target.took == 0 { // in table order, only one unit runs at a time
 		return false

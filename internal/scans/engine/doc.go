@@ -50,8 +50,8 @@
 //
 // A step may kill its process. So every delivery except the first is marked in the pending row before the step begins.
 // If the step ends with an error, this mark is removed. When five processes have begun the step and none has ended it,
-// the scan fails with an error that names the step. If the step's first message was never sent, the first
-// delivery still counts as one of the five.
+// the scan fails with an error that names the step. Because the first delivery is not marked, it counts as one of the
+// five even if the step's first message was never sent.
 //
 // A storage failure never fails a scan by itself. After five deliveries, the host moves the message into the poison
 // queue. Maintain deletes the message there. The step is then lost, so Maintain sends a new message. If a step has been

@@ -308,7 +308,7 @@ func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Ti
 		return true, err
 	}
 	s, changed := sd.setting(row.Name()), ended || proofs
-	if r.Decided.After(now.Add(wrongClock)) { // Decided comes from a clock that was wrong then
+	if r.Decided.After(now.Add(wrongClock)) { // the clock was wrong when Decided was recorded
 		changed, r.Decided = true, now
 	}
 	var d calendar.Decision

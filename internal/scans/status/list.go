@@ -239,8 +239,8 @@ func (rd *Reader) summarized(s ledger.Listed) (Status, error) {
 	return st, err
 }
 
-// listCursor is the position at which a page begins: after the id previous, in the list of open scans or in the list of
-// all scans.
+// listCursor is the position at which a page begins: after the scan `previous`, in the list of open scans or in the
+// list of all scans.
 type listCursor struct {
 	open     bool
 	previous ledger.ScanID

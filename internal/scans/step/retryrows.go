@@ -93,7 +93,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 		for _, row := range read {
 			if all || listed[row.Key] {
 				meant++
-			} else if !mapped { // a map also gets the rows that are not retried, to find mapped rows with the same key
+			} else if !mapped { // a map also needs the rows that are not retried, to find duplicate keys
 				continue
 			}
 			rows = append(rows, row)

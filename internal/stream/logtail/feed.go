@@ -63,8 +63,8 @@ type Feed struct {
 	Log
 	// Now returns the service's time.
 	Now func() time.Time
-	// Oldest returns a time t. For each row that is written after the call, the time in the row's key is t minus one
-	// minute or later. If Oldest is nil, t is the present time.
+	// Oldest returns a time t such that each row that is written after the call has a key whose time is t minus one
+	// minute, or later. If Oldest is nil, t is the present time.
 	Oldest func(ctx context.Context) (time.Time, error)
 
 	// If merge is set, the feed calls it instead of Log.merge.

@@ -30,8 +30,8 @@ const (
 	// maxSingle is the maximum number of groups that are newer than readUntil. A later call, with a later readUntil, returns the
 	// rows that do not fit into these groups.
 	maxSingle = 50
-	// maxGroups is the maximum number of groups. About 30 groups are enough for 100,000 received rows that were written up to
-	// readUntil, because older groups are larger. If late rows lie between the received rows, more groups are needed.
+	// maxGroups is the maximum number of groups. About 30 groups are enough for 100,000 received rows, because older groups
+	// are larger. Rows that were written after readUntil, and late rows between the received rows, require more groups.
 	maxGroups = 90
 	// maxLength is greater than the number of characters of any position. A position has at most 31 characters for
 	// each group, and 120 other characters.
@@ -159,9 +159,10 @@ func (a arrival) bytes() int {
 }
 
 // dueRows yields the rows that the follower may receive now, oldest first. The argument `rows` is sorted newest first, and may
-// lack rows that were written after readUntil. If such a row appears later, its group changes, and the follower receives the
-// whole group again. Therefore each tick after readUntil gets a separate group in the position. A position has room for
-// maxSingle such groups. dueRows stops before a row that needs one more group, and a later call returns the remaining rows.
+// lack rows that were written after readUntil. If such a row becomes visible after this call, its group changes, and the
+// follower receives the whole group again. Therefore each tick after readUntil gets a separate group in the position. A
+// position has room for maxSingle such groups. dueRows stops before a row that needs one more group, and a later call returns
+// the remaining rows.
 func dueRows(rows []arrival, readUntil ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
 		singles := 0 // number of groups that are newer than readUntil
