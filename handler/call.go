@@ -48,7 +48,7 @@ func (r *call) text(name string) string {
 	return ""
 }
 
-// The method work sets the meter's style, and limits the process's memory. The limit includes room for the given checkpoint files. If the call is for one
+// work sets the meter's style, and limits the process's memory. The limit includes room for the given checkpoint files. If the call is for one
 // of many tables, work does nothing, because work was called once for all tables.
 func (r *call) work(style progress.Style, files ...string) {
 	if r.part == nil {

@@ -28,7 +28,7 @@ import (
 // gets the type that the first row has for this column. If the first row has none, the text becomes a String.
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a first line such as "sep=;" takes precedence
-	Types     map[string]storage.Type // for each column, the type of texts without a type
+	Types     map[string]storage.Type // for each column, the type of the values that have no type in the file
 	Keyless   bool                    // the rows, such as a catalog's records, have no PartitionKey and RowKey; the columns may have any names
 	// Mixed, if set, is called for a column that has several types and also has texts without a type.
 	Mixed func(text string)

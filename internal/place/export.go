@@ -41,7 +41,7 @@ type dataFile struct {
 
 type seen struct {
 	rows int      // the page's number of rows; 0 if the page was not read
-	last *key.Key // the page's last key; nil until the page was read in a search for a range
+	last *key.Key // the page's last key; nil until lastKey has read the page
 }
 
 // Open opens a complete export. It reads the manifest and files.jsonl, and checks their hashes.

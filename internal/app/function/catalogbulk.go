@@ -20,8 +20,8 @@ type inserted struct {
 	Error  *fieldError `json:"error,omitempty"`
 }
 
-// maxListedErrors limits the errors in an answer. Once the records that cannot be parsed have this number of errors in
-// total, the answer lists only the first error of each further record that cannot be parsed.
+// maxListedErrors limits the errors in an answer. Once insertRecords has found this number of errors, the answer lists
+// only the first error of each further record that cannot be parsed.
 const maxListedErrors = 1000
 
 // insertRecords inserts several records, and answers with a result for each. key is the request's Idempotency-Key, or "". If the request has the key

@@ -247,7 +247,7 @@ type heldBody struct {
 	io.ReadCloser
 	part  *memory.Part
 	weigh func(bytes int64) int64 // returns the memory that the given number of bytes needs
-	all   bool                    // nothing else uses the field `part`, so Read shrinks it when the body ends
+	all   bool                    // only this body uses `part`, so Read shrinks `part` when the body ends
 	bytes int64                   // bytes that have arrived
 }
 

@@ -163,9 +163,10 @@ type Done struct {
 	FirstFailed string
 	// Attempt is the attempt in which the rows failed.
 	Attempt int64
-	// If the step has retried failed rows of an earlier attempt, Redone is the position of these rows. Totals and Kept
-	// are then changes to the numbers of the earlier attempt, and may be negative. The commit deletes the row in which the
-	// ledger keeps these failed rows. If that row is already gone, the commit fails.
+	// If the step has retried failed rows of an earlier attempt, Redone is the position of these rows. In that case,
+	// Totals and Kept contain only the changes that the retry makes to the numbers of the earlier attempt, so they may be
+	// negative. The commit deletes the row in which the ledger keeps these failed rows. If that row is already gone, the
+	// commit fails.
 	Redone string
 	File   []byte // opaque; [ScanData.Files] returns it
 }

@@ -133,8 +133,8 @@ func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 // Forget handles an attempt that has no record. It removes the attempt from the list of open scans, unless the attempt
 // was listed again since o was read. A first attempt without a record failed to start, so Forget also removes the scan
 // from the list of all scans. But Forget leaves a member in its group's list, because the group starts the member
-// again. A later attempt without a record began while the scan was being removed. Then Forget leaves the scan in the
-// list of all scans, because the scan must stay listed until all its rows are gone.
+// again. If an attempt after the first has no record, it began while the scan was being removed. In that case, Forget
+// leaves the scan in the list of all scans, because the scan must stay listed until all its rows are gone.
 func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	what, open := "forget scan "+string(o.ID), unlist(openRow(o.ID, o.Attempt), o.etag)
 	if member := o.ID.IsMember(); member || o.Attempt > 1 {

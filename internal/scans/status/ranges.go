@@ -122,10 +122,10 @@ func rangesOf(whole key.Range, ends []scan.PageEnd, pending []pendingRange) []Ke
 	return d.ranges
 }
 
-// redone returns one entry for each page, even if several entries in ends describe the same page. It subtracts the
-// page's retried rows from the page's failed rows. If a page has more retried rows than failed rows, an earlier merge
-// may have moved failed rows to a later page. So redone subtracts the rest of the retried rows from the failed rows of
-// the next pages.
+// redone returns one entry for each page, even if `ends` has several entries for the same page. It subtracts the page's
+// retried rows from the page's failed rows. If a page has more retried rows than failed rows, an earlier merge may have
+// moved failed rows to a later page. So redone subtracts the rest of the retried rows from the failed rows of the next
+// pages.
 func redone(ends []scan.PageEnd) []scan.PageEnd {
 	var pages []scan.PageEnd
 	for _, e := range ends {
@@ -136,7 +136,7 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 		}
 		pages = append(pages, e)
 	}
-	written := 0 // number of retried rows that the next pages must still subtract
+	written := 0 // number of retried rows that must still be subtracted from the failed rows of the next pages
 	for i, p := range pages {
 		left := p.Failed - written
 		pages[i].Failed, written = max(0, left), max(0, -left)

@@ -12,7 +12,7 @@ import (
 const (
 	firstCredit  = 60.0 // the number of cuts that a scan may make before its pages have earned credit
 	perPiece     = 1.5  // the number of pages that each piece except the first should have
-	hintCaution  = 6.0  // in a piece between hints, a cut requires more pages by this factor: more read pages, and more expected pages
+	hintCaution  = 6.0  // for a cut in a piece between hints, the required numbers of read pages and of expected pages are multiplied by this factor
 	longStreak   = 2    // a partition is long if it fills this number of pages
 	maxPages     = 20_000
 	leastBelief  = 0.1 // the minimum for an estimate of the unread pages in a piece

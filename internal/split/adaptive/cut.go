@@ -57,9 +57,9 @@ func (st *strand) divide(g *gauge, cuts []string) {
 }
 
 // leastCredit returns the number of cuts that a piece may make without earned credit: one cut, or up to five cuts if the piece is expected to be
-// long. A long piece delays the whole scan, but has seldom earned enough credit for several cuts. If the piece lies in one partition and fewer than
-// twelve pages are expected, the result is 1. If Tries in the piece's [trail] is not 0, the result is also 1. Tries counts cuts in levels without
-// known siblings, and such cuts often make empty pieces.
+// long. A long piece may make several cuts, because it delays the whole scan, and has seldom earned enough credit for them. If the piece lies in
+// one partition and fewer than twelve pages are expected, the result is 1. If Tries in the piece's [trail] is not 0, the result is also 1. Tries
+// counts cuts in levels without known siblings, and such cuts often make empty pieces.
 func (st strand) leastCredit() float64 {
 	const most, long, longPartition = 5, 4.0, 12.0 // most is a number of cuts; long and longPartition are numbers of pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {

@@ -9,12 +9,11 @@
 // pages, a scan must know where the rows are, and how many rows there are.
 //
 // The storage does not report where the rows are, but every page is evidence. A thousand keys from "k1" to "k3" suggest about three thousand keys
-// from "k3" to "k9". But keys are not only numbers: paths, URLs and dotted names share long prefixes, and the number of keys below two such prefixes
-// may differ by a factor of 1,000. A strand is the sequence of steps that read one piece. Keys form a tree, in which keys with the same first
-// characters branch at the next character. At depth n, the siblings of the last key read are the keys that share its first n characters, but
-// not its next character. For each depth, a strand's [trail] records how many siblings were read, and for what share of the possible next characters
-// the keys were read.
-// After each page,
+// from "k3" to "k9". But keys are not only numbers: paths, URLs and dotted names share long prefixes, and the number of keys below two such
+// prefixes may differ by a factor of 1,000. A strand is the sequence of steps that read one piece. Keys form a tree, in which keys with the same
+// first characters branch at the next character. At depth n, the siblings of the last key read are the keys that share its first n characters, but
+// not its next character. For each depth, a strand's [trail] records how many siblings were read, and what fraction of the possible next characters
+// these siblings cover. After each page,
 //
 //   - the strand learns which characters occur where keys branch ([alphabet]): "3" may be one of ten digits, or the only digit
 //     that occurs;

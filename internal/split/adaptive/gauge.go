@@ -11,7 +11,7 @@ import (
 type gauge struct {
 	here  []rune // the last key read
 	end   *string
-	top   int // the number of leading characters that here and end have in common
+	top   int // the number of leading characters that `here` and `end` have in common
 	ruler ruler
 	ahead []stretch // the stretches between the last key read and the end, in key order
 	total float64   // the estimated number of pages from the last key read to the end
@@ -114,7 +114,7 @@ func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	return low * rare, high * rare
 }
 
-// char is the inverse of interval: for the position depth, it returns the character whose interval contains the number u.
+// char is the inverse of interval: it returns the character whose interval at the position `depth` contains the number u.
 func (g *gauge) char(depth int, u float64, path bool) rune {
 	s := g.scale(depth)
 	if path && depth < len(g.here) && isSeparator(g.here[depth]) {

@@ -70,9 +70,9 @@ func (t trail) inherit(start string) trail {
 	return piece
 }
 
-// afterPage returns the trail after a page was read. The argument `keys` contains the page's keys, or some of them. The argument `share` is the
-// fraction of the page's keys that `keys` contains: 1 for all, and 0.5 for half of them. The argument g must be the gauge of the last key in keys. If
-// this is the first page of the trail, start is the key at which the trail begins.
+// afterPage returns the trail after a page was read. The argument `keys` contains the page's keys, or some of them. The argument `share` is the fraction of
+// the page's keys that `keys` contains: 1 for all, and 0.5 for half of them. The argument g must be the gauge of the last key in `keys`. If this is the
+// first page of the trail, `start` is the key at which the trail begins.
 func (t trail) afterPage(g *gauge, keys []string, share float64, start string) trail {
 	before := []rune(start)
 	if t.Here == nil {

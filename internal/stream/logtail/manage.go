@@ -103,8 +103,8 @@ func readListCursor(cursor string) (*key.Bound, error) {
 // Deleted is the result of a stream's deletion.
 type Deleted struct {
 	Events int64 `json:"deleted"`
-	// Repeated is true if another try of the same request began first, or recorded its result first. In both cases,
-	// Events counts only the events that this try has deleted.
+	// Repeated is true if another try of the same request began before this try, or recorded its result before this try.
+	// In both cases, Events counts only the events that this try has deleted.
 	Repeated bool `json:"repeated,omitzero"`
 }
 

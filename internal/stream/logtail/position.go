@@ -272,7 +272,7 @@ func (p position) advance(rows []arrival, readUntil ticks, limit string) positio
 // group divides the rows into at most maxGroups groups. The rows must be sorted newest first. If the rows need more groups, the
 // oldest rows get no group, and are sent to the follower again.
 func (p *position) group(rows []arrival) {
-	size := 0 // number of rows in the last group; 0 after a row that the follower has not received
+	size := 0 // number of rows in the last group; set to 0 at a row that the follower has not received, so that the next row begins a new group
 	for n, a := range rows {
 		last := len(p.groups) - 1
 		switch {
