@@ -130,7 +130,8 @@ type search struct {
 }
 
 // takeRows adds the matches of a merged page to the answer. It takes either all rows with the same RowKey, or none of these
-// rows. `full` is true if the answer is complete. last is the RowKey of the last row taken or, if no row was taken, the value of the argument `after`.
+// rows. The result `full` is true if the answer is complete. The result `last` is the RowKey of the last row that was taken.
+// If no row was taken, `last` equals `after`.
 func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {

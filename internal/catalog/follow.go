@@ -193,8 +193,8 @@ func (rd *Reader) recorded(ctx context.Context, shard store.Shard, id wal.EntryI
 	return s.Recorded(ctx, shard, id)
 }
 
-// newestOnly returns the matches in found that are not outdated. A match is outdated if any of the three arguments contains
-// a newer write of the match's record. The result old[i] is true if the write rows[i] is outdated.
+// newestOnly returns the matches of `found` that are not outdated. A match or write is outdated if any of the three
+// arguments contains a newer write of its record. The result old[i] is true if the write rows[i] is outdated.
 func newestOnly(found []match, rows, met []wal.VersionClaim) (kept []match, old []bool) {
 	all := make([]wal.VersionClaim, 0, len(found)+len(rows)+len(met))
 	for _, m := range found {

@@ -190,7 +190,7 @@ func (j *Job) readList(ctx context.Context) error {
 	return nil
 }
 
-// runWork processes all rows with the function do, and stores or prints the failed rows.
+// runWork calls the function `do` to process all rows, and stores or prints the failed rows.
 func (j *Job) runWork(ctx context.Context, record Record, began time.Time, prepare func(context.Context) error, do func(sweep.Options) (sweep.Totals, error)) (r Result, err error) {
 	o := j.options.sweepOptions(j.options.Rows)
 	o.Watch = func(p sweep.Progress) {

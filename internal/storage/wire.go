@@ -83,8 +83,8 @@ func (x *exchange) do(ctx context.Context, pipeline runtime.Pipeline, what strin
 	if len(r.body) > 0 {
 		raw.Header["Content-Type"] = []string{r.contentType}
 		raw.ContentLength = int64(len(r.body))
-		// Each try has its own reader, of a type by which [http.Transport] recognizes a body in memory. With a reader of another type, the transport
-		// would send the headers in a separate packet.
+		// Each try needs a new reader. [http.Transport] recognizes a [bytes.Reader] in a NopCloser as a body in memory. With a reader of another
+		// type, the transport would send the headers in a separate packet.
 		raw.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }
 	}
 	x.size, x.expect = raw.ContentLength, r.expect

@@ -149,7 +149,7 @@ func newApp(c config.Config, settings storage.Settings) (function.App, []*storag
 	return app, all, nil
 }
 
-// NewCatalog returns the catalog that the settings c describe. The argument a is the account with the catalog's tables.
+// NewCatalog returns the catalog that the settings describe. The catalog's tables are in the given account.
 func NewCatalog(a *storage.Account, c config.CatalogSettings) *catalog.Catalog {
 	return catalog.New(catalog.Options{
 		Name: c.Title(), Index: a.Table(c.Table), Log: a.Table(c.WAL), Schema: c.Schema, KeepChanges: c.KeepChanges,

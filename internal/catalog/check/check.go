@@ -128,8 +128,8 @@ func (k *checker) checkHead(ctx context.Context, h *store.Head) error {
 		if changing, err := k.isChanging(ctx, h); changing || err != nil {
 			return err
 		}
-		// Read the rows again. At the first reading, the head's write may still have been under way. If the write has ended
-		// since, isChanging does not notice it.
+		// Read the rows again, because the head's write may have been under way at the first reading, and may have ended
+		// before isChanging was called.
 		if all, err = k.Copies(ctx, h.Write); err != nil {
 			return err
 		}

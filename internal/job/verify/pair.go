@@ -35,7 +35,7 @@ type pair struct {
 	budget *memory.Budget // the memory for held rows; nil for no limit
 	mu     sync.Mutex     // guards the fields below
 	held   map[key.Token]*position
-	order  []key.Token // the keys that were added to held, oldest first; some of these keys may have been deleted from held
+	order  []key.Token // the keys of `held` in the order in which they were added; keys that were deleted from `held` may remain here
 	bytes  int64       // bytes of the held rows
 	most   func() int64
 }

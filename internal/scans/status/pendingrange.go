@@ -44,8 +44,7 @@ func rangeToRead(m scans.Message) pendingRange {
 }
 
 func unreadRange(r key.Range) pendingRange {
-	// first returns the first key of a range that starts at the bound. If open is true, the range does not contain the
-	// bound.
+	// first returns the first key of a range that starts at the bound b. If `open` is true, the range does not contain b.
 	first := func(b key.Bound, open bool) key.Key {
 		k := key.Key{Partition: b.Key}
 		if r.Partition != nil {

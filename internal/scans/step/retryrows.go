@@ -43,9 +43,9 @@ func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepRes
 	return err
 }
 
-// retryEachRow returns a message for each of the next positions of failed rows. The message's step retries the rows at
-// this position. If further positions may follow, retryEachRow also returns a message for a step that continues after
-// the last position.
+// retryEachRow finds the next positions of failed rows after m.RowRetry.Behind. For each position, it returns a message
+// for a step that retries the rows there. If further positions may follow, retryEachRow also returns a message for a step
+// that continues after the last position.
 func retryEachRow(ctx context.Context, l *ledger.Ledger, m scans.Message) (children []scans.Message, err error) {
 	a := *m.RowRetry
 	positions, last, err := l.FailedBefore(ctx, m.Scan, a.Behind, a.Attempt, retryPositions)

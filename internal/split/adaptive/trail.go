@@ -86,8 +86,7 @@ func (t trail) afterPage(g *gauge, keys []string, share float64, start string) t
 	if t.Here != nil && !t.isMeasured(fork) {
 		next.Tries = max(0, t.Tries-1)
 	}
-	// fork is the number of characters that the last of the keys shares with the string in before. Levels deeper than fork are dropped,
-	// and their pages are added to the level at the depth fork.
+	// The levels deeper than `fork` are dropped, and their pages are added to the level at the depth `fork`.
 	at := level{depth: fork}
 	if fork > t.Fresh && fork < len(before) {
 		at.width = g.position(before[:fork+1], fork)
@@ -105,7 +104,7 @@ func (t trail) afterPage(g *gauge, keys []string, share float64, start string) t
 	if fork < len(g.here) {
 		at.width += max(0, g.position(g.here[:fork+1], fork)-g.position(before, fork))
 	}
-	// The keys are sorted, so from one key to the next, the prefix that the key shares with the last of all keys never becomes shorter.
+	// The keys are sorted, so the prefix that a key shares with `last` is at least as long as the prefix that the previous key shares with `last`.
 	shares, depth := -1, 0
 	for _, k := range keys {
 		if n := sharedPrefix(k, last); n != shares {
