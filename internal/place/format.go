@@ -428,9 +428,8 @@ func dataName(order, hash string, c *Codec) string {
 	return DataPrefix + order + "-" + hash[:min(len(hash), hashDigits)] + ".jsonl" + exts[c.compress]
 }
 
-// End returns the file's line for files.jsonl, and the file's content. In the data directory, the file's name begins with
-// the argument `order`, which is six digits or a step's id. Afterwards, the draft is empty. The draft's next page overwrites
-// the returned content.
+// End returns the file's line for files.jsonl, and the file's content. The file's name in the data directory begins with
+// `order`: six digits or a step's id. After End, the draft is empty, and its next page overwrites the returned content.
 func (d *FileDraft) End(order string) (f File, content []byte) {
 	f, content = d.file, d.content
 	f.SHA256 = hashOf(content)

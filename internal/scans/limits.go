@@ -63,8 +63,8 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 // by giving the step another, later slot.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.Takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
-	// A repeated step takes slots for its children a second time, so u.Waiting may be too high. While the limits are
-	// not used up, each call lowers u.Waiting by 1.
+	// A repeated step takes slots for its children a second time, so u.Waiting may be too high. To correct this,
+	// each call lowers u.Waiting by 1 while the limits are not used up.
 	if least := now.Add(-slotBehind); u.Next.Before(least) {
 		u.Next, u.Waiting = least, max(0, u.Waiting-1)
 	}

@@ -211,7 +211,7 @@ func (c copyKeys) Split(rows []storage.Row) [][]storage.Row {
 }
 
 // Refusal returns an error about a field of the request if err is a permanent error of a service, and otherwise err. If
-// the service does not accept the app's key or role, the error is about the field's member connection.
+// the service does not accept the app's key or role, the error is about the member "connection" of the field.
 func Refusal(field, detail string, err error) error {
 	if storage.Denied(err) {
 		field += ".connection"

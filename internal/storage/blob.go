@@ -61,7 +61,7 @@ func (c *Container) Create(ctx context.Context) error {
 	return err
 }
 
-// Put writes a blob with the bytes of the argument `content`. The caller must not change these bytes before Put returns.
+// Put writes `content` to a new blob. The caller must not change the bytes of `content` before Put returns.
 // If a blob of that name exists, perhaps from an earlier try, Put changes nothing, and `created` is false.
 func (c *Container) Put(ctx context.Context, name string, content []byte) (created bool, err error) {
 	_, err = c.send(ctx, putBlob, "put blob "+name+" into container ", request{

@@ -351,8 +351,8 @@ func (r *rowReader) lastPartition() string {
 	return r.rows[len(r.rows)-1].Key.Partition
 }
 
-// setPlainKey sets a key, and returns false unless the value is a string of valid UTF-8 without escapes. If the value equals the argument `last`,
-// setPlainKey stores last instead of a copy, which saves memory.
+// setPlainKey sets a key, and returns false unless the value is a string of valid UTF-8 without escapes. If the value equals `last`,
+// setPlainKey stores `last` itself instead of a copy, to save memory.
 func setPlainKey(to *string, v scalar, last string) bool {
 	if v.text[0] != '"' || !v.ascii && (bytes.IndexByte(v.text, '\\') >= 0 || !utf8.Valid(v.text)) {
 		return false

@@ -87,8 +87,8 @@ func newSys(function string) sys {
 	return sys{MethodName: function, UtcNow: time.Now().UTC(), RandGuid: uuid.NewString()}
 }
 
-// encodeTwice does the first of two encodings of a string, and returns the JSON. The second encoding is that of the
-// document that contains this JSON. In the real host's documents, such strings are also encoded twice.
+// encodeTwice returns s as JSON, which [encode] encodes a second time as a string in a document. The real host also encodes
+// such strings twice.
 func encodeTwice(s string) string { return string(encode(s)) }
 
 // encode returns v as JSON, with <, > and & unescaped.

@@ -201,8 +201,7 @@ func (p *process) kill() {
 	}
 }
 
-// lineWriter divides the text that is written to it into lines, and passes each line to the function in the field line.
-// It splits very long lines.
+// lineWriter calls `line` for each line of the text that is written to it. It splits very long lines.
 type lineWriter struct {
 	line func(string)
 	rest []byte

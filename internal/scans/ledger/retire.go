@@ -83,8 +83,8 @@ func (l *Ledger) DropEnded(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }
 
-// Outdated returns the ids of up to n old scans. A scan is old if the duration age has passed since its start, and also
-// since the last change of its row in the list of all scans.
+// Outdated returns the ids of up to n old scans. A scan is old if both its start and the last change of its row in the
+// list of all scans are at least `age` ago.
 func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]ScanID, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}
@@ -98,7 +98,7 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 	return old, err
 }
 
-// Remove removes a scan if the duration age has passed since the scan's end. It removes the scan's own row first, so
+// Remove removes a scan if the scan ended at least `age` ago. It removes the scan's own row first, so
 // that no process can continue the scan. Then it removes the members if the scan is a group. The scan stays listed
 // until all its rows are gone. Remove makes approximately limit transactions at most, and returns the number of
 // transactions that it has made.

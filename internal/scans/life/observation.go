@@ -109,8 +109,8 @@ func newFront(messages []storage.Message) front {
 // mayHave reports whether the step's message may be visible in the queue, among the peeked messages or behind them. A
 // queue's messages are nearly in the order in which they became visible. So if the newest peeked message was put into
 // the queue more than ObservationPause after the step's message, the step's message is not behind the peeked messages.
-// After a failed delivery, Redelivery counts instead of ObservationPause, because the step's message may take this long
-// to become visible again.
+// After a failed delivery, mayHave uses Redelivery instead of ObservationPause, because the step's message may take
+// that long to become visible again.
 func (f front) mayHave(p ledger.Pending) bool {
 	margin := ObservationPause
 	if p.Begun > 0 || p.FirstEnded {

@@ -164,8 +164,8 @@ func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int
 	}
 }
 
-// keptOf returns the pages from which failed rows were read. If the failed rows do not have the keys of the source's
-// rows, their pages are unknown. The argument `all` must then be true, and keptOf returns all pages.
+// keptOf returns the pages from which failed rows were read, or all pages if `all` is true. The caller must set `all` if
+// the failed rows do not have the keys of the source's rows, because their pages are unknown in that case.
 func (s *readResult) keptOf(failed []action.Failure, all bool) scans.KeptRows {
 	var r scans.KeptRows
 	for _, e := range s.ends {

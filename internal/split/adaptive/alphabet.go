@@ -87,7 +87,7 @@ func (a alphabet) afterPage(keys []string) alphabet {
 // which few keys differ are ignored.
 func branches(keys []string) map[rune]float64 {
 	const (
-		depth = 12 // the number of positions after the common prefix at which branches are counted
+		depth = 12 // the number of positions examined after the common prefix
 		many  = 8
 	)
 	var at [depth]map[rune]int

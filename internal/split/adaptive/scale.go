@@ -53,8 +53,8 @@ func (s scale) charAt(u float64) rune {
 
 // ruler holds the scales that a gauge uses.
 type ruler struct {
-	inner scale // the scale of all positions except the position to which the field `open` belongs
-	open  scale // the scale of the position at which the last key read differs from the end
+	inner scale // the scale of all positions except the first one at which the last key read and the end differ
+	open  scale // the scale of that position
 }
 
 // newRuler returns the ruler of the alphabet a for the keys after the last key read, up to `end`. The argument `here` is the last key read. If

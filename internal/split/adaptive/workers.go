@@ -226,9 +226,9 @@ func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	return slices.Compact(cuts)
 }
 
-// Left returns the expected number of unread rows of the piece. The estimate may be too low, so the result has a minimum: one full page of rows
-// for each page of the piece that was read since a thief (see [Theft]) last found rows. If none of the piece's rows was read, and the piece was not
-// cut from another piece, ok is false.
+// Left returns the expected number of unread rows of the piece. If n pages of the piece have been read since a thief (see [Theft]) last found rows
+// there, the result is at least n full pages of rows, because the estimate may be too low. If none of the piece's rows was read, and the piece was
+// not cut from another piece, `ok` is false.
 func (w *Workers) Left(s *Piece) (rows float64, ok bool) {
 	switch {
 	case s.last != nil:

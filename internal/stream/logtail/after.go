@@ -22,8 +22,8 @@ func (s *Streams) After(ctx context.Context, stream, after string, top int, take
 	return next, tooFar(err)
 }
 
-// The method after does the work of [Streams.After], but the argument `top` may have any value, and the second result
-// contains all rows that the call has read. If `take` fails, the call ends.
+// after is like [Streams.After], but accepts any value of `top`, and also returns all rows that it has read. If `take`
+// returns an error, the call ends with this error.
 func (s *Streams) after(ctx context.Context, stream, after string, top int, take func(Event) error) (Next, []arrival, error) {
 	escaped, err := escapeName(stream)
 	if err == nil && after == Now {

@@ -60,6 +60,6 @@
 //
 // A stream's deletion first stores a claim. It then deletes the stream's rows with Timestamps before the time of the
 // claim. Events that are appended after the claim stay, even if the request is sent again. The stream's row stays too, and
-// is marked as deleted. Readers need the number of shards in this row, and running writers would not insert the row again.
-// Retention deletes old events, in transactions of a hundred rows.
+// is marked as deleted, because readers need the number of shards in this row, and running writers would not insert the
+// row again. Retention deletes old events, in transactions of a hundred rows.
 package logtail

@@ -97,7 +97,7 @@ func tooFar(err error) error {
 	return err
 }
 
-// after does the same as [Feed.After], but accepts any value of top, and also returns all rows that it has read.
+// after is like [Feed.After], but accepts any value of `top`, and also returns all rows that it has read.
 func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival, error) {
 	if after == Now {
 		return f.start(ctx)
