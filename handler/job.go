@@ -107,8 +107,8 @@ func figuresOf(r job.Result) figures {
 	return figures{r.Requests, r.Throttles, took, math.Round(float64(r.Now.Rows) / max(took, 0.001))}
 }
 
-// The verbs of the commands delete and enqueue. After a crash and a resume, the counts of these two commands may be too low. If a row was deleted
-// but not yet counted, it is never counted. If a message was sent but not yet counted, it is sent twice and counted once.
+// The verbs in the summaries of `tablesweep delete` and `tablesweep enqueue`. After a crash and a resume, the counts in these summaries may be too low.
+// If a row was deleted but not yet counted, it is never counted. If a message was sent but not yet counted, it is sent twice and counted once.
 const (
 	deleted  = "deleted"
 	enqueued = "enqueued"

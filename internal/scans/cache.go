@@ -38,7 +38,7 @@ func (c *Cache[T]) Get(ctx context.Context, id ledger.ScanID, read func(was T) (
 	return c.getSince(ctx, id, time.Now().Add(-c.fresh), read)
 }
 
-// getSince is like Get, but a value is fresh only if its read began after the time start.
+// getSince is like Get, but a value is fresh only if its read began after `start`.
 func (c *Cache[T]) getSince(ctx context.Context, id ledger.ScanID, start time.Time, read func(was T) (T, error)) (T, error) {
 	for {
 		c.mu.Lock()

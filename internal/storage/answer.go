@@ -136,8 +136,7 @@ func (e *endpoint) requires(x *exchange) requiredHeaders {
 	return requiredHeaders{!e.cosmos, e.echoField(x).Load()}
 }
 
-// echoField returns the field of e that applies to the request x: transactions or others. The field records whether good
-// answers have contained the request's id.
+// echoField returns the field of e that records whether good answers to requests such as x have contained the request's id.
 func (e *endpoint) echoField(x *exchange) *atomic.Bool {
 	if x.transaction {
 		return &e.transactions

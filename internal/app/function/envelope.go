@@ -21,9 +21,9 @@ type Invocation struct {
 	Delivery int
 }
 
-// response is the envelope of an answer. If the invocation succeeds, the host adds Logs to the invocation's log. Every
-// answer has this envelope. If an answer's body were empty or null, the host would wait until its time-out.
-// (azure-functions-host, DefaultHttpWorkerService.cs)
+// response is the envelope of an answer. Answers without data also have an envelope, because the host would wait until
+// its time-out if an answer's body were empty or null. (azure-functions-host, DefaultHttpWorkerService.cs) If the
+// invocation succeeds, the host adds Logs to the invocation's log.
 type response struct {
 	Outputs     outputs  `json:"Outputs"`
 	Logs        []string `json:"Logs"`
@@ -124,10 +124,8 @@ func (f Function) handle(ctx context.Context, r *http.Request) (report string, e
 	return f.invoke(ctx, i)
 }
 
-// notProxiedHandler handles the host's calls of an HTTP function.
-//
-// A host that does not proxy requests puts each request into an envelope. The caller gets an answer with status 502.
-// The reason is in this answer and in the function's log.
+// notProxiedHandler refuses an HTTP request that the host did not proxy, but put into an envelope. The client gets an
+// answer with status 502. The answer and the function's log contain the reason.
 func notProxiedHandler(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // reads the whole envelope first; otherwise the host would replace the answer by an empty 500
 	err := errNotProxied()

@@ -25,9 +25,7 @@ const (
 // scanAPI serves the calls below /api/scans.
 type scanAPI struct{ engine.Engine }
 
-// scanCalls returns the calls for /api/scans.
-//
-// The callers are clients that start and watch scans.
+// scanCalls returns the calls for /api/scans, by which clients start and watch scans.
 func scanCalls(e engine.Engine) []call {
 	s := scanAPI{e}
 	return []call{

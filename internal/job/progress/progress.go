@@ -231,7 +231,7 @@ func (m *Meter) End() {
 // Print writes a message on its own line. The argument `kind` is a word such as "warning".
 func (m *Meter) Print(kind, text string) {
 	if m.parts != nil {
-		if kind != "changes" { // a message of this kind concerns all tables, so it is not printed for a single table
+		if kind != "changes" { // a message of the kind "changes" concerns all tables, so it is not printed for a single table
 			m.parts.meter.Print(kind, m.table+": "+text)
 		}
 		return

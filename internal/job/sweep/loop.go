@@ -266,8 +266,8 @@ func (r *run) steal() {
 	}
 	least := 0.0
 	if r.inOrder && !r.scan.partitions || r.state.comparison != nil {
-		// A range of less than a page is not divided. In table order, the new page would wait long for its turn. In a comparison, the new page would
-		// take two queries.
+		// A range of less than a page is not divided, because it would become two pages. In table order, the second page would wait long for its turn.
+		// In a comparison, the second page would take two queries.
 		least = float64(r.scan.PageRows)
 	}
 	idle := r.pacer.source.freeRequests(r.state.frontier.reads)

@@ -102,7 +102,8 @@ func (c comparison) Compare(rows []storage.Row) (ofSource int64, found []sweep.D
 	return Differences(rows, c.allowExtra)
 }
 
-// Differences returns how many of a pair's rows are in the source, and all differences. If allowExtra is set, extra rows do not count as differences.
+// Differences counts the rows that are in the source, and lists the differences. The rows must come from a [pair]. If `allowExtra` is true, extra
+// rows do not count as differences.
 func Differences(rows []storage.Row, allowExtra bool) (ofSource int64, found []sweep.Difference) {
 	for _, row := range rows {
 		v := verdictOf(row)

@@ -143,8 +143,8 @@ func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (boo
 
 // Restart begins the next attempt of a canceled or failed scan, unless another process has begun it since s was read.
 // The caller sends the messages of pending steps. [ErrNotFound] means that the scan was removed since s was read. After
-// any other error, the attempt may have begun. If `root` is not nil, it is the first step of the attempt, and ahead is the
-// estimated work of this step.
+// any other error, the attempt may have begun. If `root` is not nil, it is the first step of the attempt, and `ahead` is
+// the estimated work of this step.
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead scan.Outlook) error {
 	var ops []storage.Op
 	if root != nil {

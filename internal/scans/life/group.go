@@ -71,7 +71,7 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 			if mine, err := l.ledger.ChangeGroup(ctx, g); err != nil {
 				return err
 			} else if !mine {
-				continue // another process has changed the group, or the answer to this change was lost; the next round sends the messages
+				continue // another process has changed the group, or this process has, but the answer was lost; the next round sends the messages
 			}
 		}
 		for _, n := range g.Open {

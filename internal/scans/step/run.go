@@ -67,7 +67,7 @@ func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report stri
 }
 
 // step runs a message's step. The argument `working` is the context of the step's work, and must end before ctx. If
-// this invocation must then delete the step's rows, the result `left` is the message of the deletion.
+// this invocation must delete the step's rows after the step, the result `left` is the message of the deletion.
 func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int) (report string, left *scans.Message, err error) {
 	var counter storage.Counter
 	s.heartbeats.begin(zerolog.Ctx(ctx), m.Scan, m.ID, &counter)

@@ -12,8 +12,8 @@ import (
 // number.
 func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 
-// hasOutgrownHint reports whether the piece's pages exceed the number of pages in its hint by more than the result of slack. If they do, the number
-// of the piece's unread pages is unknown.
+// hasOutgrownHint reports whether the piece has more pages than its hint and st.slack() together allow. If so, the number of the piece's unread pages
+// is unknown.
 func (st strand) hasOutgrownHint() bool { return st.Due < -st.slack() }
 
 // End returns the key at which a pending step of this strategy stops. If the step reads its range to the end, this key is nil. The result

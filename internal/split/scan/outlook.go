@@ -3,7 +3,7 @@ package scan
 import "math"
 
 // Outlook estimates from hints how many pages the pending steps of a scan have left. The zero value means that no steps are pending. The fields are
-// integers, because sums of integers are exact in any order. A done step stores by how much it has changed the scan's outlook.
+// integers, because sums of integers are exact in any order.
 type Outlook struct {
 	Millipages int64 // the pages left in all steps, in thousandths of a page
 	Unknown    int64 // the number of steps without a valid hint

@@ -246,8 +246,8 @@ func (p position) thin(rows []arrival) (held int) {
 	return kept[0] + kept[1]
 }
 
-// fill completes the rows that the follower receives next. If thin has dropped a row's contents, fill reads the row again. The
-// result leaves out rows that no longer exist.
+// fill completes the rows that the follower receives next. If [position.thin] has dropped a row's contents, fill reads the row
+// again. The result leaves out rows that no longer exist.
 func (f Feed) fill(ctx context.Context, rows []arrival, top int, readUntil ticks) ([]arrival, error) {
 	gone := map[place]bool{}
 	n, bytes := 0, 0

@@ -66,8 +66,8 @@ func (s *Streams) freshListing(ctx context.Context, escaped string) (listing, er
 	return l, nil
 }
 
-// remember stores `what`, a fact about the stream, in the map `in`, which must be a field of s. If the map is full, remember
-// first empties it.
+// remember stores `what`, a fact about the stream, in the map `in`, which must be a field of s. A full map is emptied
+// before the new entry is added.
 func remember[T any](s *Streams, in map[string]T, escaped string, what T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

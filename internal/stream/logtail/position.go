@@ -255,8 +255,9 @@ func (p position) advance(rows []arrival, readUntil ticks, limit string) positio
 	}
 	next.floor = max(next.floor, p.floor)
 	next.newer = max(min(p.newer, Since(next.floor.time().Add(-window))), limit) // of two bounds, the smaller one is newer
-	for _, a := range rows {                                                     // if a row may be read again, the bound must include the row's id, which may be old
+	for _, a := range rows {
 		if a.written >= next.floor {
+			// This row may be read again, so the bound must include the row's id, even if the id is old.
 			next.newer = max(next.newer, a.id+"~")
 		}
 	}
