@@ -23,8 +23,8 @@ type choice[T ~string] struct {
 	want string
 }
 
-// choose returns an option that takes one word of a list. The first word is the default. Errors contain the text want or, if want is "", the list of
-// words.
+// choose returns an option that takes one word of a list. The first word is the default. Errors contain the argument `want` or, if it is "", the
+// list of words.
 func choose[T ~string](name string, keep jobrecord.Keep, to *T, usage, want string, of ...T) option {
 	return option{name, keep, choice[T]{to, of, want}, of[0], usage}
 }
@@ -78,11 +78,11 @@ func (f *accountFlags) options() []option {
 // connection is an option that chooses an account. Its value is a connection, or the name of a setting that contains a connection.
 type connection struct {
 	flag     string // its name
-	standard string
-	text     string // the given text, even if it equals standard; "" if the flag is absent
+	standard string // the default
+	text     string // the flag's value, or "" if the flag is not given
 }
 
-// connect returns the option of a connection.
+// connect returns an option that takes a connection.
 func connect(name string, to *connection, standard, usage string) option {
 	to.flag, to.standard = name, standard
 	return option{name: name, keep: eachRun, field: to, usage: usage}
@@ -154,7 +154,7 @@ func parseConnection(flag, connection string) (c storage.Connection, name string
 	return c, name, err
 }
 
-// openConnection opens an account. In errors, the account has the given name. If the name is "", errors name the account's host.
+// openConnection opens an account. Errors contain the given name or, if it is "", the account's host.
 func (f *accountFlags) openConnection(r *call, c storage.Connection, name string) (*storage.Account, error) {
 	if f.patience <= 0 {
 		return nil, usagef("--patience is %v; it must be longer than 0", f.patience)
@@ -167,7 +167,8 @@ func (f *accountFlags) openConnection(r *call, c storage.Connection, name string
 }
 
 // ambiguous returns an error if a command would change the default account, but AzureWebJobsStorage and AZURE_STORAGE_CONNECTION_STRING lead to
-// different accounts. By default, commands for catalogs may use either setting, and other commands only AzureWebJobsStorage.
+// different accounts. By default, commands for catalogs would use AZURE_STORAGE_CONNECTION_STRING, and other commands would use
+// AzureWebJobsStorage.
 func (r *call) ambiguous(at *connection) error {
 	defaults := []string{storage.HostConnection, config.CatalogConnection}
 	if !r.changes || at.given() || !slices.Contains(defaults, at.standard) {

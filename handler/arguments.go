@@ -84,7 +84,7 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 			return usagef("argument %d: %w", i+1, err)
 		}
 		if many, is := o.(interface{ Many() bool }); is && many.Many() {
-			continue // the place must be a directory or a prefix of blobs
+			continue // for many tables, an argument always names an export
 		}
 		switch {
 		case !at.mayBeFile():

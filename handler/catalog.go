@@ -62,7 +62,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 		"TABLESWEEP_CATALOGS":      "",
 	}
 	if f.table != "" {
-		given["TABLE_CATALOG_WAL_NAME"] = f.wal // only the flag --wal counts, because the log in the environment belongs to another table
+		given["TABLE_CATALOG_WAL_NAME"] = f.wal // the log in the environment belongs to the environment's table
 	}
 	if f.name != "" {
 		if f.table+f.indexKeys+f.rowKey+f.wal != "" {
@@ -88,11 +88,11 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 	return config.CatalogSettings{}, usagef("the catalog is missing; give --table, --index-keys and --row-key, or --catalog NAME")
 }
 
-// needs lists functions that must succeed, in this order, before a command uses its catalog.
+// needs is a list of functions that must succeed, in this order, before a command uses its catalog.
 type needs []func(*catalog.Catalog, context.Context) error
 
-// withCatalog calls the functions in the argument `needed`. If all these functions succeed, it calls fn. Then it waits
-// for the catalog's background work.
+// withCatalog calls the functions in the argument `needed`. If all these functions succeed, it calls fn. Before
+// withCatalog returns, it waits for the catalog's background work.
 func (f *catalogFlags) withCatalog(r *call, needed needs, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
 	settings, err := f.settings()
 	if err != nil {

@@ -77,8 +77,8 @@ type outcome struct {
 	catalog.Meta
 }
 
-// refusedRecords returns the error of a command that finished, but had n refused records, or nil if n is 0. This error causes the
-// exit code 3.
+// refusedRecords returns nil if n is 0. Otherwise, it returns the error of a command that finished, but had n refused records. This
+// error causes the exit code 3.
 func refusedRecords(n int) error {
 	if n == 0 {
 		return nil

@@ -37,7 +37,7 @@ func (r *call) run(o runnable) error {
 		r.announceTables()
 		err = o.run(r)
 	}
-	if err != nil && r.point.File != nil && r.ctx.Err() != nil && !errors.As(err, new(job.Hinted)) { // the interrupt came before the work
+	if err != nil && r.point.File != nil && r.ctx.Err() != nil && !errors.As(err, new(job.Hinted)) { // the interrupt came before runJob could add a hint
 		err = r.withResumeHint(interrupted(err))
 	}
 	if r.point.File != nil {
@@ -95,7 +95,8 @@ func (r *call) givenFlags() (all []job.Option) {
 	return all
 }
 
-// runJob runs a job with its checkpoint. After success, it prints the result with show, and removes the checkpoint.
+// runJob runs a job with its checkpoint. After success, it calls the function `show` with the result, and then removes the
+// checkpoint.
 func (r *call) runJob(j *job.Job, show func(job.Result) error) (done job.Result, err error) {
 	record, err := r.point.Begin(r.givenFlags(), j.Facts)
 	if err != nil {

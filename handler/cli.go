@@ -184,8 +184,8 @@ func asValue(c *cobra.Command, err error) error {
 
 var errNoValue = job.Hint(errors.New("has no value"), "give the flag a value, or leave it out")
 
-// noEmptyFlags refuses a flag whose value is empty. In a script, an empty value is most often an unset variable, and
-// delete --rows "" must not delete all rows.
+// noEmptyFlags refuses a flag whose value is empty. In a script, an empty value is most often an unset variable.
+// Without this check, `delete --rows ""` would delete all rows.
 func noEmptyFlags(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if valueText(f.Value) == "" {

@@ -32,7 +32,7 @@ func (o *deleteOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	if from.Table() != nil && r.point.Resume == "" { // a resumed command has checked the table before
+	if from.Table() != nil && r.point.Resume == "" { // a resumed command checked the table in its first run
 		if err := mayChange(r, "table", from.Table()); err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
 // below returns the greatest number below n with at most three significant digits.
 func below(n int64) int64 {
-	last := int64(1) // the value of the last significant digit
+	last := int64(1) // the result is a multiple of this power of ten
 	for n-1 >= 1000*last {
 		last *= 10
 	}

@@ -74,8 +74,8 @@ func (o *copyOptions) export(r *call, copied job.CopyOptions, j *job.Job, err er
 type exportResult struct {
 	Rows     int64  `json:"rows"`
 	Files    int    `json:"files"`
-	Bytes    int64  `json:"bytes,omitempty"`    // the size of an export
-	To       string `json:"to"`                 // the place of the rows
+	Bytes    int64  `json:"bytes,omitempty"` // the size of an export
+	To       string `json:"to"`
 	Unproven bool   `json:"unproven,omitempty"` // the rows are in a file or a pipe, so nobody notices if rows are missing
 	figures
 }

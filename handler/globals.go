@@ -29,8 +29,8 @@ func addGlobals(root *cobra.Command) {
 	}
 }
 
-// servePprof serves the process's profiles until the process ends. Only programs on this machine can read them, because they show
-// what the process works on. The command line, which may contain secrets, is not served.
+// servePprof serves the process's profiles until the process ends. Because the profiles show what the process works on, only programs
+// on this machine can read them. The command line, which may contain secrets, is not served.
 func servePprof(addr string) (net.Addr, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
