@@ -140,7 +140,7 @@ func (p *reportFlags) printDifferences(r *call, found verify.Result) error {
 	return out.Flush()
 }
 
-// printComparison prints a comparison's differences and, if it did not fail, the totals.
+// printComparison prints a comparison's differences and, if the comparison did not fail, the totals.
 func (p *reportFlags) printComparison(r *call, found verify.Result, failed error) error {
 	err := p.printDifferences(r, found)
 	if failed != nil || err != nil {

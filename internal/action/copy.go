@@ -43,14 +43,13 @@ type Copy struct {
 	Destination *storage.Table
 	Mode        Mode
 	// Compared must not be set together with a mode. If Compared is set, a row is written only if the destination's row
-	// has not changed since a comparison. The caller sets each source row's ETag to the ETag of the destination's row,
-	// or to "" if the destination had no row.
+	// has not changed since the caller compared it with the source row. The caller sets each source row's ETag to the
+	// ETag of the destination's row, or to "" if the destination had no row.
 	Compared bool
 }
 
-// Copy writes the rows, which must be in table order. An error means that the
-// destination refused all writes ([storage.Permanent]) or did not answer in time. Some rows
-// may have been written.
+// Copy writes the rows, which must be in table order. An error means that the destination refused all writes
+// ([storage.Permanent]) or did not answer in time. After an error, some rows may have been written.
 func (c Copy) Copy(ctx context.Context, rows []storage.Row) (Result, error) {
 	return All(ctx, storage.RequestOptions{}, nil, c, rows)
 }
@@ -152,8 +151,8 @@ func (c Copy) kind() storage.OpKind {
 	return storage.Replace
 }
 
-// failedRow returns the refusal of a transaction of n rows, or nil if err is not a refusal. index is the refused row's index, or -1 if the refusal
-// names no row.
+// failedRow returns the refusal of a transaction of n rows, or nil if err is not a refusal. The result `index` is the refused row's index,
+// or -1 if the refusal names no row.
 func failedRow(err error, n int) (refusal *storage.Error, index int) {
 	switch {
 	case !errors.As(err, &refusal):

@@ -56,7 +56,7 @@ func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 	o.MaxErrors = maxErrors
 	var r Result
 	limit := len(rows)
-	reads := 0 // number of consecutive reads in which no row was missing
+	reads := 0 // number of consecutive reads that found all rows still present
 	for len(rows) > 0 {
 		b := d.Table.Batch()
 		for b.Rows() < min(limit, len(rows)) && b.Add(d.op(rows[b.Rows()])) {

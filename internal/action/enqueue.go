@@ -68,7 +68,7 @@ func tooLarge(err error) bool {
 	return errors.As(err, &e) && (e.Status == http.StatusRequestEntityTooLarge || e.Status == http.StatusBadRequest)
 }
 
-// message returns a row's message as it is sent.
+// message returns the message to send for a row.
 func (q Enqueue) message(row storage.Row) (string, error) {
 	text, err := q.Message.text(row.Entity())
 	if err != nil {

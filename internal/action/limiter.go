@@ -43,9 +43,9 @@ func (l *Limiter) Started(partition string, rows int) {
 	l.partitions.Started(partition, rows, time.Now())
 }
 
-// Send calls the function `send` after [Limiter.Started], with options derived from o. The function `send` makes one
-// request, or several in sequence, and returns how many rows it wrote or read. A throttled request is repeated when
-// the partition can accept all rows of the request.
+// Send calls the function `send` with options derived from o. The caller must call [Limiter.Started] before Send. The
+// function `send` makes one request, or several in sequence, and returns how many rows it wrote or read. A throttled
+// request is repeated when the partition can accept all rows of the request.
 func (l *Limiter) Send(o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {
 	o.OnBusy = func() time.Duration {
 		l.mu.Lock()
@@ -61,8 +61,7 @@ func (l *Limiter) Send(o storage.RequestOptions, partition string, rows int, sen
 	return err
 }
 
-// Do waits until the partition is free, and then does the same as [Limiter.Send]. Waiting callers
-// take turns.
+// Do waits until the partition is free, and then calls [Limiter.Started] and [Limiter.Send]. Waiting callers take turns.
 func (l *Limiter) Do(ctx context.Context, o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {
 	if !l.Free(partition) {
 		if err := l.wait(ctx, partition); err != nil {

@@ -139,7 +139,7 @@ type budget struct{ left int }
 
 var errWork = fmt.Errorf("the template makes more than %d bytes of text for one row", maxWork)
 
-// spend reduces the budget before a function runs. The function can produce at most factor bytes for each byte of its
+// spend reduces the budget before a function runs. The function can produce at most `factor` bytes for each byte of its
 // arguments.
 func (b *budget) spend(factor int, args ...any) error {
 	for _, a := range args {
@@ -168,7 +168,7 @@ func weight(a any) int {
 	return 32 // a number, for example
 }
 
-// functions returns the functions for a template of the row e: the text functions of text/template, and "json".
+// functions returns the functions that a template can call for the row e: the text functions of text/template, and "json".
 // When their texts together exceed the budget, the functions return an error.
 func (b *budget) functions(e storage.Entity) template.FuncMap {
 	bounded := func(times int, fn func(...any) string) func(...any) (string, error) {
@@ -220,7 +220,7 @@ func (b *budget) json(e storage.Entity, v any) (string, error) {
 	case row:
 		return string(e.AppendJSON(nil)), nil
 	}
-	if err := b.spend(5, v); err != nil { // a byte may become an escape of six bytes
+	if err := b.spend(5, v); err != nil { // 1+5, because a byte may become an escape of six bytes
 		return "", err
 	}
 	text, err := json.Marshal(v)

@@ -64,9 +64,10 @@ type Changing interface {
 	Changes() *storage.Table
 }
 
-// All divides the rows, which must be in table order, into units, and handles several units concurrently. A unit that
-// changes a partition waits for the limiter, which may be nil. If All returns an error, some units may have been done.
-// If the error is [storage.HeldBack], All completes the units that have begun.
+// All divides the rows, which must be in table order, into units, and handles several units concurrently. If l is
+// not nil, a unit that changes a partition waits for l. If All returns an error, some units may have been done. If
+// [storage.HeldBack] returns true for a unit's error, All continues with the other units, and returns the error at the
+// end.
 func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows []storage.Row) (Result, error) {
 	var (
 		mu    sync.Mutex // guards the fields below

@@ -21,7 +21,7 @@ const CatalogConnection = "AZURE_STORAGE_CONNECTION_STRING"
 
 // CatalogSettings are the settings of one catalog.
 type CatalogSettings struct {
-	// Name is the name in URLs, or "" for the catalog of the settings TABLE_CATALOG_….
+	// Name is the catalog's name in URLs. It is "" for the default catalog.
 	Name       string
 	Table, WAL string
 	Schema     index.Schema
@@ -31,7 +31,7 @@ type CatalogSettings struct {
 	KeepChanges time.Duration      // 0 means the catalog's default
 }
 
-// Title returns the catalog's name for messages.
+// Title returns c.Name or, if it is empty, c.Table.
 func (c CatalogSettings) Title() string {
 	if c.Name != "" {
 		return c.Name
@@ -39,7 +39,7 @@ func (c CatalogSettings) Title() string {
 	return c.Table
 }
 
-// SchemaSettings names, for messages, the settings that contain the index keys and the row key.
+// SchemaSettings returns the names of the settings that contain the index keys and the row key, as error messages show them.
 func (c CatalogSettings) SchemaSettings() string {
 	if c.Name != "" {
 		return settingOf(c.Name, "indexKeys") + " and rowKey"
@@ -57,7 +57,7 @@ type catalogText struct {
 	Changes    string `json:"changes"`
 }
 
-// settingOf returns the name of a catalog's setting, for messages.
+// settingOf returns the name of a catalog's setting, as error messages show it.
 func settingOf(catalog, field string) string {
 	if catalog != "" {
 		return fmt.Sprintf("setting TABLESWEEP_CATALOGS: %s: %s", catalog, field)
