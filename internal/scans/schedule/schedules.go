@@ -410,7 +410,7 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	case r.runs():
 		return problem.Conflictf("name", "the schedule's last scan, %s, is still running", r.Last.ID)
 	case r.Last != nil && !r.Last.Occurrence.Before(minute), s.cron.Next(minute.Add(-time.Second)).Before(minute.Add(time.Minute)):
-		return problem.Conflictf("name", "the schedule already has an occurrence at %s; a second occurrence in that minute would have the same %s; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
+		return problem.Conflictf("name", "the schedule already has an occurrence at %s; a second occurrence in that minute would give %s the same value; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
 	}
 	return nil
 }
