@@ -69,7 +69,7 @@ type App struct {
 	Catalogs Catalogs
 	Gates    Gates
 	Health   health.App // the data for GET /api/health
-	// SchedulesErr describes invalid schedules in the settings. The rest of the app works.
+	// SchedulesErr describes invalid schedules in the settings. They do not stop the app.
 	SchedulesErr error
 	Console      bool // whether the console is served
 }
@@ -157,8 +157,8 @@ func Functions(a App) []Function {
 	return functions
 }
 
-// Handler returns the HTTP handler of all functions, for requests from the host. Each call's context contains a copy of log with the
-// invocation's id.
+// Handler returns the HTTP handler of all functions, for requests from the host. Each call's context contains a copy of `log` that
+// adds the invocation's id.
 func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 	all := routes{}
 	all.add(http.MethodGet, "/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // the host's health check

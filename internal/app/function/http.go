@@ -73,8 +73,8 @@ func withLimits(bytes int64, t time.Duration, next http.Handler) http.Handler {
 	})
 }
 
-// unpacked returns the request's body, uncompressed. Neither the compressed nor the uncompressed body may have more than
-// limit bytes.
+// unpacked returns the request's body, uncompressed. Both the compressed and the uncompressed body may have at most
+// `limit` bytes.
 func unpacked(w http.ResponseWriter, r *http.Request, limit int64) (io.ReadCloser, error) {
 	body := http.MaxBytesReader(w, r.Body, limit)
 	switch encoding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")); encoding {
@@ -108,7 +108,7 @@ func (b *gzipBody) Close() error { return b.packed.Close() }
 func withDeadlines(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
-		// This fails only in tests, whose connections have no deadlines.
+		// Setting a deadline fails only in tests, whose connections have no deadlines.
 		_ = c.SetWriteDeadline(time.Now().Add(requestTime + answerTime))
 		if r.Body != http.NoBody {
 			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // the server clears the deadline when the body has arrived
@@ -180,7 +180,7 @@ func withQuery(serve func(w http.ResponseWriter, r *http.Request, given url.Valu
 	}
 }
 
-// readTop reads the parameter "top". If the parameter is missing, readTop returns the value of the argument `standard`.
+// readTop reads the parameter "top". If the parameter is missing, readTop returns `standard`.
 func readTop(given url.Values, standard, limit int) (int, error) {
 	if !given.Has("top") {
 		return standard, nil
@@ -192,8 +192,8 @@ func readTop(given url.Values, standard, limit int) (int, error) {
 	return top, input.Top(top, limit)
 }
 
-// readBody reads a request's body within the limits of withLimits and withDeadlines. The body's type must be JSON or one of
-// the types in others.
+// readBody reads a request's body within the limits of withLimits and withDeadlines. The body's type must be JSON or one
+// of `others`.
 func readBody(r *http.Request, others ...string) ([]byte, error) {
 	if err := checkType(r, others...); err != nil {
 		return nil, err
@@ -282,7 +282,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(r.Context().Err(), context.Canceled):
 		log.Debug().Err(err).Msg("the caller closed the connection")
-	case status < http.StatusInternalServerError || p.Kind == problem.Moving: // not in the host's log
+	case status < http.StatusInternalServerError || p.Kind == problem.Moving: // the host does not log such answers
 		log.Info().Str("method", r.Method).Str("route", r.Pattern).Int("status", status).Stringer("code", p.Kind).Msg("request refused")
 	case p.Kind != problem.NotReady: // the gate already reports NotReady once a minute
 		log.Error().Err(err).Str("path", r.URL.Path).Msg("request failed")
@@ -345,7 +345,7 @@ type fieldError struct {
 // thousands of errors.
 const maxErrors = 20
 
-// firstOf returns the problems that are joined in an error, but at most limit.
+// firstOf returns the first problems that are joined in an error, at most `limit` of them.
 func firstOf(err error, limit int) []*problem.Error {
 	all := problem.All(err)
 	return all[:min(len(all), limit)]

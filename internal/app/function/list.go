@@ -77,8 +77,8 @@ func writeCursored(w http.ResponseWriter, r *http.Request, name string, l *list,
 	}{cursor})
 }
 
-// writeList answers with an object. One member has the given name and contains the items. The members of the argument
-// rest follow. The items are not copied.
+// writeList answers with an object. Its first member has the given name and contains the items, which are not copied.
+// The other members are those of `rest`.
 func writeList(w http.ResponseWriter, r *http.Request, name string, items iter.Seq[[]byte], rest any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)

@@ -21,8 +21,8 @@ const (
 	needsLittle memoryNeed = iota
 	// needsNothing is for calls that answer from data that the app always holds.
 	needsNothing
-	// needsForRecords is for calls with a body of records. They need memory for the body and the data made from it. A short
-	// body does not wait for large calls.
+	// needsForRecords is for calls with a body of records. They need memory for the body and the data made from it. A call
+	// with a short body does not wait for large calls.
 	needsForRecords
 	// needsForEvents is for calls with a body of events.
 	needsForEvents
@@ -105,8 +105,8 @@ type replayableBody struct {
 	err  error // the error, such as io.EOF, that follows the bytes in text; nil if more bytes may follow
 }
 
-// begin reads the body's first bytes into memory. The argument `most` is the maximum number of these bytes. At the end,
-// begin releases the memory of the argument `part`.
+// begin reads the body into memory if the body has at most `most` bytes. Of a longer body, it reads only the beginning. At the
+// end, begin releases `part`.
 func (b *replayableBody) begin(part *memory.Part, most int64) error {
 	defer part.Release()
 	coming := &heldBody{ReadCloser: b.ReadCloser, part: part, weigh: func(bytes int64) int64 { return bytes }}
@@ -211,7 +211,7 @@ func (l *releasingAnswer) WriteHeader(status int) {
 	l.ResponseWriter.WriteHeader(status)
 }
 
-// taker reserves parts of a budget. The total time that its parts may wait is limited, and the field `left` is the rest of this time.
+// taker reserves parts of a budget for one call. Each wait for a part reduces `left`, the time that the call may still wait.
 type taker struct {
 	from *memory.Budget
 	left time.Duration

@@ -16,7 +16,7 @@ import (
 const maxRecords = 1000
 
 // split returns the texts of a body's records. If inLines is true, each line is a record. Otherwise the body is one record, or
-// an array of records. noun is the word for a record in errors. Package record checks the texts.
+// an array of records. In errors, `noun` is the word for a record. Package record checks the texts afterwards.
 func split(body []byte, inLines bool, noun string) (texts record.Texts, several bool, err error) {
 	if inLines {
 		texts, err = splitLines(body, noun)
@@ -58,7 +58,7 @@ func checkNumber(n int, noun string) error {
 	return nil
 }
 
-// elements returns the texts of an array's first values. The argument `most` is the maximum number of values.
+// elements returns the texts of an array's first values, at most `most` of them.
 func elements(body []byte, most int) (texts []jsontext.Value, err error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if _, err := dec.ReadToken(); err != nil { // the opening bracket

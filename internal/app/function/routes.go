@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// call describes the HTTP calls with one method and path, and contains their handler.
+// call describes all HTTP calls with the same method and path, and contains their handler.
 type call struct {
 	method, path string // the path is relative to /api
 	needs        memoryNeed

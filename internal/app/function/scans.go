@@ -108,7 +108,7 @@ func (s scanAPI) retry(w http.ResponseWriter, r *http.Request, _ url.Values) err
 	return writeStarted(w, r, id, retry(r.Context(), id))
 }
 
-// writeStarted answers a request that starts, cancels or retries a scan. If err is not nil, it only returns err.
+// writeStarted answers a request that starts, cancels or retries a scan. If err is not nil, writeStarted only returns err.
 func writeStarted(w http.ResponseWriter, r *http.Request, id ledger.ScanID, err error) error {
 	if err == nil {
 		writeJSON(w, r, http.StatusAccepted, struct {
