@@ -47,7 +47,7 @@ var flagGroups = []struct{ title, names string }{
 	{"Output", "json progress stats quiet help"},
 }
 
-// addHelp sets the help of a command and its subcommands. Without a file, a command keeps its one-line help.
+// addHelp sets the help of a command and its subcommands. A command without a file in helpFiles keeps its one-line help.
 func addHelp(c *cobra.Command) {
 	name := strings.ReplaceAll(strings.TrimPrefix(c.CommandPath(), "tablesweep "), " ", "-")
 	if text, err := helpFiles.ReadFile("help/" + name + ".txt"); err == nil {

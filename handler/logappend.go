@@ -79,7 +79,7 @@ type appender struct {
 func (a *appender) appendLines(in io.Reader) error {
 	err := lines.Arriving(a.call.ctx, in, func(some []lines.Line) error {
 		for _, l := range some {
-			if err := a.add(l); err != nil { // earlier lines are still appended
+			if err := a.add(l); err != nil { // the lines before l are still appended
 				return errors.Join(a.flush(), err)
 			}
 		}
@@ -101,7 +101,8 @@ func (a *appender) add(l lines.Line) error {
 	return nil
 }
 
-// flush appends the waiting events, and prints their ids. An interrupt does not stop flush, because a canceled request may have appended the events.
+// flush appends the waiting events, and prints their ids. An interrupt does not stop flush, because flush would not know whether a canceled request
+// appended the events.
 func (a *appender) flush() error {
 	if len(a.waiting) == 0 {
 		return nil

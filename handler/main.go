@@ -124,7 +124,7 @@ func execute(ctx context.Context, c *cobra.Command) error {
 	return err
 }
 
-// interrupted returns the error of an interrupted command. Like the given error, it says what the command was doing.
+// interrupted returns the error of an interrupted command. The result keeps the part of err that says what the command was doing.
 func interrupted(err error) error {
 	reason, canceled := strings.CutSuffix(err.Error(), context.Canceled.Error())
 	switch {

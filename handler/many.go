@@ -92,7 +92,7 @@ type tablesResult struct {
 	Seconds   float64 `json:"seconds"` // of this run
 }
 
-// allTables runs a command for many tables in this process. The function do runs the command for one table, with a copy of
+// allTables runs a command for many tables in this process. The function `do` runs the command for one table, with a copy of
 // its options.
 func (r *call) allTables(t *job.Tables, report reportFlags, do func(*call, job.Own) error) error {
 	began := time.Now()

@@ -30,7 +30,7 @@ func (v programValue) Set(text string) error {
 	}
 	content, err := file.PathAt(path).Read()
 	if *v.text = string(content); err == nil && strings.HasPrefix(*v.text, "@") {
-		*v.text = "\n" + *v.text // otherwise a resume would take a jq format such as @csv for @FILE
+		*v.text = "\n" + *v.text // without the newline, a resume would take a jq format such as @csv for @FILE
 	}
 	return err
 }
@@ -248,8 +248,7 @@ func (f *csvFlags) records(r *call, path string) (place.CSV, error) {
 // forRows returns the form of CSV files that contain rows of a table.
 func (f *csvFlags) forRows() (*place.CSV, error) { return f.form(isProperty) }
 
-// form returns the form of CSV that the flags choose. If isName returns false for a name in --types, form returns an
-// error.
+// form returns the form of CSV that the flags choose. The function isName decides which names are valid in --types.
 func (f *csvFlags) form(isName func(string) bool) (*place.CSV, error) {
 	d := strings.ReplaceAll(f.delimiter, `\t`, "\t")
 	if err := place.CheckDelimiter(d); err != nil {

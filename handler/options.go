@@ -41,7 +41,7 @@ type runnable interface {
 	run(*call) error
 }
 
-// value returns the field as a [pflag.Value]. Set sets the field.
+// value returns a [pflag.Value] that reads and sets the field.
 func (o option) value() pflag.Value {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	switch to := o.field.(type) {
@@ -102,7 +102,7 @@ func addOptions(c *cobra.Command, table []option) {
 			if err := v.Set(o.byDefault()); err != nil {
 				panic("handler: internal error: --" + o.name + ": " + err.Error())
 			}
-			v = o.value() // a new value, so that a list's first value replaces the default
+			v = o.value() // a new value, because the old value of a list would append to the default
 		}
 		if o.usage == "" {
 			continue

@@ -122,8 +122,8 @@ func kindOf(flag string, at location) (place.Kind, error) {
 	return kind, nil
 }
 
-// source opens the table or export from which the command reads. A directory needs no connection, so source refuses --connection for a directory.
-// But if ofUse is true, the command needs the connection for another purpose, such as a queue, and source accepts it.
+// source opens the table or export from which the command reads. It refuses --connection for a directory, unless ofUse says that the command needs the
+// connection for another purpose, such as a queue.
 func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 	kind, err := kindOf("table", f.table)
 	if err != nil {
@@ -159,7 +159,7 @@ func (p *pairFlags) namesBoth(table bool) error {
 	return job.Hint(usagef("--from-connection is given, but --to-connection is missing"), "name the destination's connection, such as --to-connection "+storage.HostConnection+"; to use one connection for both places, name it with --connection")
 }
 
-// besideAccounts returns a conflict for each flag that names a connection, although its place is not in an account.
+// besideAccounts returns a conflict for each flag that names a connection. Such a flag is only for a place in an account.
 func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	fromFiles, toFiles := from != place.KindTable && !place.InBlobs(p.from.path), to != place.KindTable && !place.InBlobs(p.to.path)
 	return []conflict{
@@ -169,7 +169,7 @@ func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	}
 }
 
-// openPair opens both places, which must differ. If `compare` is true, the command reads and compares both places.
+// openPair opens both places, which must differ. If `compare` is true, the command only compares the places, and changes neither.
 func (p *pairFlags) openPair(r *call, compare bool) (from, to job.Place, err error) {
 	_, toKind, err := p.kinds()
 	if err == nil {
@@ -217,8 +217,8 @@ func mayChange(r *call, flag string, to *storage.Table) error {
 	return err
 }
 
-// announceDestination prints the destination of the rows if it is in an account. A resumed command also prints a destination of files, because the user
-// has not given it again.
+// announceDestination prints the destination of the rows if the destination is in an account. A resumed command also prints a directory or file, because
+// the user has not named the destination again.
 func (r *call) announceDestination(to job.Place) {
 	if to.Table() != nil || place.InBlobs(to.Path) {
 		r.announceChanges(to.Address())
@@ -230,7 +230,7 @@ func (r *call) announceDestination(to job.Place) {
 // conflict describes options that may not fit a command's places.
 type conflict struct {
 	options string // their names, separated by spaces
-	exists  bool   // the options do not fit
+	exists  bool   // true if the options do not fit
 	why     string // the reason why they do not fit
 }
 

@@ -156,7 +156,7 @@ func shownName(name string) string {
 // scanDetail is a command that prints an engine's report about a scan.
 type scanDetail[T any] struct {
 	scansFlags
-	request string // the API request whose answer is the same JSON
+	request string // the API request whose answer --json prints
 	get     func(*engine.Engine, context.Context, ledger.ScanID) (T, error)
 	show    func(io.Writer, T)
 }
