@@ -55,9 +55,9 @@ func changeLog(table *storage.Table, sizes *logtail.Sizes) logtail.Log {
 }
 
 // Changes calls the function `take` with each change, newest first, until `take` returns false. The argument `top`, from 1 to
-// MaxTop, is the maximum number of changes. If cursor is not "", it lists only changes older than the cursor. If since is not zero, it lists only
-// changes after that time. It returns the cursor for the next page, or "" after the last page. Changes are kept for
-// [Options.KeepChanges]. A page costs one request for each of the 16 shards.
+// MaxTop, is the maximum number of changes. If `cursor` is not "", Changes lists only changes older than the cursor. If `since`
+// is not zero, Changes lists only changes after that time. The result `next` is the cursor for the next page, or "" after the
+// last page. Changes are kept for [Options.KeepChanges]. A page costs one request for each of the 16 shards.
 //
 // A change is listed only after its index rows are written. Therefore an older change may become visible after a newer one.
 // [Reader.ChangesAfter] finds every change.
@@ -91,15 +91,15 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 }
 
 // ChangesAfter calls the function `take` with each change after a position. It sorts the changes by id, oldest first. The
-// argument top, from 1 to MaxTop, is the maximum number of changes. The argument `after` is the position: [logtail.Now], a
-// time, the id of a change, or the result of an earlier call. If the position is a time or an id, ChangesAfter lists only changes that were committed
-// later. It finds each change once.
+// argument `top`, from 1 to MaxTop, is the maximum number of changes. The argument `after` is the position: [logtail.Now], a
+// time, the id of a change, or the result of an earlier call. If the position is a time or an id, ChangesAfter lists only
+// changes that were committed later. It finds each change once.
 //
 // Successive calls list changes in the order in which the service has written them. If two writes of one record were
-// concurrent, their changes may be listed in the wrong order. The change with the greater ETag belongs to the later write.
-// A call makes 16 requests, one for each shard. Once every two minutes, a call makes 32 requests. If a write is pending for
-// some minutes, every call makes 32 requests until the write is finished, and the service searches all changes since that
-// write.
+// concurrent, their changes may be listed in the wrong order. The change with the greater ETag belongs to the later write. Most
+// calls make 16 requests, one for each shard. About every two minutes, a call makes 32 requests, because it also searches each
+// shard for pending writes. If a write is pending for some minutes, every call makes 32 requests until the write is finished,
+// and the service searches all changes since that write.
 func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take func(Change)) (logtail.Next, error) {
 	if _, err := rd.guard.Now(ctx); err != nil {
 		return logtail.Next{}, err

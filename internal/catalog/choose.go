@@ -184,9 +184,9 @@ func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, 
 	return heads, bytes, nil
 }
 
-// chooseRow searches index rows, and returns the head of the only record that matches, or nil. It adds to firstHashes the hash
-// of the first index value of each tombstone that it reads. If several records match, chooseRow also adds the hash of the first
-// index value of each of these records.
+// chooseRow searches index rows, and returns the head of the only record that matches, or nil. For each tombstone that it
+// reads, it adds the hash of the tombstone's first index value to `firstHashes`. If several records match, it also adds the
+// hash of each record's first index value.
 func (ch *chooser) chooseRow(ctx context.Context, q Lookup, firstHashes *[]index.FirstHash) (*store.Head, error) {
 	q.Top = 2
 	for range maxRaces {

@@ -19,7 +19,7 @@ import (
 // tombstones still exist.
 const tombstoneAge = time.Minute
 
-// tombstones are the index rows of a deletion, and the head of the deleted identity.
+// tombstones contains the rows that a deletion has left: index rows, and the head of the deleted identity.
 type tombstones struct {
 	write wal.Write
 	rows  []storage.Entity // read before the head
@@ -121,9 +121,9 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 }
 
 // settle deletes the tombstones that are no longer needed. For each note, it returns an operation that deletes the note, unless
-// one of the note's tombstones must wait. The column Later of a note may contain the RowKey of a second note, which is due a
-// day later. Once the index rows are deleted, settle also returns an operation that changes the second note, so that only the
-// head is deleted a day later.
+// one of the note's tombstones must wait. A note may have a second note, which lists the same rows and is due a day later. The
+// column Later contains the second note's RowKey. If settle has deleted the index rows, it also returns an operation that
+// changes the second note, so that only the head remains to be deleted.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // the operations for each note; nil for a note with a tombstone that must wait, or after an error
 	var g task.Group
@@ -157,7 +157,7 @@ func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]
 }
 
 // writeNotes carries out operations on notes of one shard, in transactions that are as large as possible. If another process
-// has already done one of the operations, the transaction fails, and the next run does the other operations.
+// has already done one of the operations, the transaction fails, and the next run of Maintain does the other operations.
 func (cl *clearer) writeNotes(ctx context.Context, all [][]storage.Op) (err error) {
 	for some := range slices.Chunk(all, storage.MaxBatchRows/2) {
 		if failed := cl.Log.Write(ctx, slices.Concat(some...)...); !store.Overtaken(failed) {

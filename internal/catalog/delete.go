@@ -32,7 +32,7 @@ type Deleted struct {
 	// interrupted, or a later try that ended before this one. If Repeated is true, Records counts only this try's deletions.
 	Repeated bool `json:"repeated,omitzero"`
 
-	// After an error, the following fields count the found records that Records does not include.
+	// After an error, Records may not include all records that were found. The following fields count the others.
 	committed int // records whose deletion is committed, but not yet written to all index rows
 	unknown   int // records whose deletion has an unknown outcome, because the answer was lost
 	waiting   int // records whose deletion was not started
@@ -57,11 +57,11 @@ func (d Deleted) Summary() string {
 }
 
 // Delete deletes all records that the query finds. It also completes deletions and moves that a crash has interrupted. If
-// deleteTime is over, or if there is no memory for the next records, Delete ends early, but not before it has deleted a
-// record. If Delete ends early, the result's More is true. After an error, [Deleted.Summary] describes the deletions so far,
-// and a retry deletes the remaining records. If the argument on contains a condition, the query must find only one record. If
-// the query has an ID, a record with this ID must exist. The query's Top and Cursor must not be set. If the function `noted` is
-// not nil, Delete calls it after each deletion, with the number of records deleted so far.
+// deleteTime is over, or if there is no memory for the next records, Delete ends early, but not before it has deleted a record.
+// If Delete ends early, the result's More is true. After an error, [Deleted.Summary] describes the deletions so far, and a
+// retry deletes the remaining records. If `on` contains a condition, the query must find only one record. If the query has an
+// ID, a record with this ID must exist. The query's Top and Cursor must not be set. If the function `noted` is not nil, Delete
+// calls it after each deletion, with the number of records deleted so far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
 // finds, even records that are written while it runs. But it does not delete a record twice: if a deleted record is written

@@ -35,8 +35,8 @@ func Port(settings storage.Settings) string {
 
 const (
 	shutdownTime = 5 * time.Second
-	// orphanTime is how long the handler waits for its invocations after the host has ended. If an invocation takes longer, for example because it waits
-	// for storage, another process repeats its work.
+	// orphanTime is how long the handler waits for its invocations after the host has ended. If an invocation takes longer, for
+	// example because it waits for storage, another process repeats the invocation's work.
 	orphanTime = 50 * time.Second
 	// startPause is the wait between a failed start and the exit. Without this wait, the host would restart the handler
 	// in a fast loop.
@@ -109,7 +109,7 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 	return Restart{end(ctx, server, app.Catalogs, grace)}
 }
 
-// end waits for the current work, at most for the duration grace. Other processes repeat or complete work that takes longer.
+// end waits for the current work, at most for the duration `grace`. Other processes repeat or complete work that takes longer.
 func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()

@@ -77,8 +77,8 @@ func (k *checker) checkTombstone(ctx context.Context, row storage.Entity, s stor
 	return nil
 }
 
-// checkDeletedRow handles a row that contains a deleted record. Either the deletion has not changed the row, or the row
-// contains a later write that is not in the log.
+// checkDeletedRow handles a row that contains a deleted record. Either the row is older than the deletion, or it contains a
+// later write that is not in the log.
 func (k *checker) checkDeletedRow(ctx context.Context, row storage.Entity, s store.Slot, h *store.Head) error {
 	if changing, err := k.isChanging(ctx, h); changing || err != nil {
 		return err
@@ -96,7 +96,7 @@ func (k *checker) checkDeletedRow(ctx context.Context, row storage.Entity, s sto
 	})
 }
 
-// placement describes a row that was found at the key of another record's index row.
+// placement describes a row that has the key of another record's index row.
 type placement int
 
 const (
@@ -105,7 +105,7 @@ const (
 	strayCopy                  // the row is in the wrong place, but its content is in the log, so deleting the row loses nothing
 )
 
-// placementOf decides whether a row that was found at the key of another record's index row is in the right place.
+// placementOf returns the placement of x's row.
 func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, error) {
 	if x.Slot.State == wal.Tombstone {
 		h, err := k.ReadHead(ctx, store.FirstOf(x.Row), x.Slot.Identity)
