@@ -64,8 +64,8 @@ func chunks(all []member) iter.Seq2[[]member, int64] {
 }
 
 // inGroups carries out the writes, many at the same time. When writes to one shard are ready to commit, they wait for each
-// other, and one transaction commits them. Later, a second transaction finishes the entries in the background. If some of the
-// writes fail, inGroups returns the error of one failed write.
+// other, and one transaction commits them. After the writes, a second transaction finishes their log entries in the background.
+// If some of the writes fail, inGroups returns the error of one failed write.
 func (ct *committer) inGroups(ctx context.Context, all []member) error {
 	shards := map[store.Shard][]member{}
 	for _, m := range all {
@@ -145,7 +145,7 @@ func (t *turn) leave(ctx context.Context) {
 	}
 }
 
-// endMember ends the member. When the group's last member ends, a background task finishes the group's entries.
+// endMember records that the member has ended. When the group's last member has ended, a background task finishes the group's entries.
 func (t *turn) endMember(ctx context.Context) {
 	t.leave(ctx)
 	if t.staying.Add(-1) == 0 && len(t.carried) > 0 {
@@ -192,8 +192,8 @@ func (ct *committer) finishLater(ctx context.Context, e applied) {
 	t.carried = append(t.carried, e)
 }
 
-// doLater calls the function do in the background. If the process already has too much work under way, or dies before the call
-// has ended, Maintain does the work later.
+// doLater calls the function `do` in the background, to finish log entries. If maxBackground calls are already under way, or if
+// the process dies before the call has ended, Maintain finishes the entries later.
 func (ct *committer) doLater(ctx context.Context, do func(context.Context) error) {
 	left := func(err error) {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", ct.Name).Msg("a log entry is not completed yet; the function Maintain will complete the entry")

@@ -11,7 +11,7 @@ import (
 )
 
 // maxUnits is the maximum number of UTF-16 units in a key. The service's documentation states two limits. maxUnits is
-// the smaller limit, because other clients rely on that one.
+// the smaller one, because other clients rely on it.
 const maxUnits = 512
 
 // legal reports whether a key may contain the character, according to the service's documentation of its data model.

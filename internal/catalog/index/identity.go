@@ -27,8 +27,8 @@ type Identity struct {
 }
 
 // Identity returns the record's identity. The function `get` returns the text of a field or, for a number, its canonical text
-// (see [Number]). The function ignores the case of the field's name. If the field is absent or null, ok is false. Empty text
-// counts as absent. All index keys except the first may be absent. An absent key has no index row, and counts as an empty
+// (see [Number]). The function ignores the case of the field's name. If the field is absent or null, `get` returns false. Empty
+// text counts as absent. All index keys except the first may be absent. An absent key has no index row, and counts as an empty
 // value in the hash.
 //
 // The RowKey's hash is computed from the normalised values, so all spellings of one identifier have one RowKey. With the normaliser
@@ -104,8 +104,8 @@ type Partition struct {
 }
 
 // Partitions returns the partition of an index key's value. If the value is a number, Partitions also returns the partition of
-// its canonical text (see [Number]), because the query must read both. It ignores the case of the field's name. Errors are
-// [problem.Invalid]. For an unknown field, the error lists the index keys.
+// its canonical text (see [Number]), because the query must read both partitions. Partitions ignores the case of the field's
+// name. Errors are [problem.Invalid]. For an unknown field, the error lists the index keys.
 func (s Schema) Partitions(field, value string) ([]Partition, error) {
 	i := s.Rank(field)
 	if i < 0 {

@@ -37,7 +37,7 @@ func Number(text string) (canonical string, ok bool) {
 	return mantissa + "e" + exponent[:1] + strings.TrimLeft(exponent[1:], "0"), true
 }
 
-// The sort value of a number has three parts: the sign, the position of the first digit relative to the point, and the
+// The sort value of a number has three parts: the sign, the position of the decimal point relative to the first digit, and the
 // digits. Each part has a fixed length, so sorting the values as text sorts the numbers. The sort value of a negative
 // number is the [complement] of these parts.
 const (
@@ -66,8 +66,8 @@ func sortNumber(text string) (string, error) {
 	return sort, nil
 }
 
-// significant returns a number's digits without zeros at either end, and the position of the point. Position 0 is directly
-// before the first digit.
+// significant returns a number's digits without zeros at either end, and the position of the decimal point. Position 0 is
+// directly before the first digit.
 func significant(number string) (digits string, point int) {
 	number = strings.TrimPrefix(number, "-")
 	if e := strings.IndexAny(number, "eE"); e >= 0 {

@@ -24,7 +24,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxKeys is the maximum number of index keys. A query by all index keys is one filter, and a filter may have 15 comparisons.
+// maxKeys is the maximum number of index keys. The service allows at most 15 comparisons in a
+// filter, so one filter can compare all index keys.
 const maxKeys = 15
 
 // maxField is the maximum number of characters of a field name. The service has the same limit for names of properties.
@@ -43,8 +44,7 @@ type Key struct {
 	Normaliser Normaliser
 }
 
-// String returns the key in the form that [Parse] accepts. If the normaliser is Lower and the field's name has no colon, it
-// omits the normaliser.
+// String returns the key in the form that [Parse] accepts. String omits the normaliser Lower if the field's name has no colon.
 func (k Key) String() string {
 	if k.normaliser() == Lower && !strings.Contains(k.Field, ":") {
 		return k.Field
@@ -68,8 +68,7 @@ type Sort struct {
 	Order Order
 }
 
-// String returns the sort field in the form that [Parse] accepts. If the order is Text and the field's name has no colon, it
-// omits the order.
+// String returns the sort field in the form that [Parse] accepts. String omits the order Text if the field's name has no colon.
 func (s Sort) String() string {
 	if order := cmp.Or(s.Order, Text); order != Text || strings.Contains(s.Field, ":") {
 		return s.Field + ":" + string(order)
@@ -163,7 +162,7 @@ func (s Schema) checkKeys() error {
 
 func (k Key) normaliser() Normaliser { return cmp.Or(k.Normaliser, Lower) }
 
-// cutEnd splits an item of a setting, FIELD:END, into a field name and an end, which must be one of ends. For an item
+// cutEnd splits an item of a setting, FIELD:END, into a field name and an end. The end must be in the slice `ends`. For an item
 // without a colon, cutEnd returns ends[0] as the end.
 func cutEnd(item string, ends ...string) (field, end string, err error) {
 	field, end = strings.TrimSpace(item), ends[0]
@@ -182,7 +181,7 @@ func cutEnd(item string, ends ...string) (field, end string, err error) {
 	return checkName(field, end, err)
 }
 
-// checkName checks a field's name, and joins errors in the name to err.
+// checkName checks a field's name. If the name is not valid, checkName joins an error to err.
 func checkName(field, end string, err error) (string, string, error) {
 	switch n := utf8.RuneCountInString(field); {
 	case field == "":

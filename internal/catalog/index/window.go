@@ -146,7 +146,7 @@ func (w Window) intervals() []interval {
 	if w.from == "" && w.to == "" {
 		return []interval{{}}
 	}
-	// The first interval is for unescaped rows, and the second is for escaped rows. For most windows, both intervals are equal.
+	// The first interval is for unescaped RowKeys, and the second is for escaped RowKeys. For most windows, both intervals are equal.
 	all := []interval{{low: ceil(w.from)}, {low: ordered(w.from)}}
 	if w.to != "" {
 		all[0].high = ceil(w.to)

@@ -22,7 +22,7 @@ type Note struct {
 	File        string    `json:"file"`
 	Size        int64     `json:"size"`
 	Modified    time.Time `json:"modified"`
-	Rows        int       `json:"rows"` // rows of the file that were written or have failed
+	Rows        int       `json:"rows"` // written and failed rows of the file
 	Inserted    int       `json:"inserted"`
 	Replaced    int       `json:"replaced,omitempty"`
 	Unchanged   int       `json:"unchanged"`
