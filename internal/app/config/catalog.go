@@ -142,7 +142,7 @@ func (s catalogText) catalog(name, standard string) (CatalogSettings, error) {
 	switch {
 	case c.Setting == "":
 		c.Setting = standard
-	case !settingName.MatchString(c.Setting): // the value may be a secret
+	case !settingName.MatchString(c.Setting): // the error omits the value, which may be a secret
 		wrong("connection", "must be the name of a setting, not a connection itself")
 	}
 	if s.Changes != "" {

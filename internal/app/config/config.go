@@ -137,7 +137,7 @@ func Load(settings storage.Settings) (Config, error) {
 	}
 	c.Price, err = Price(settings)
 	errs = append(errs, err, c.loadLog(value))
-	catalogsErr := c.loadCatalogs(settings, connect) // connect may add errors to errs
+	catalogsErr := c.loadCatalogs(settings, connect) // called before the append below, because the function `connect` may change errs
 	errs = append(errs, catalogsErr)
 	if v := value(DeploymentContainer); v != "" {
 		if c.Packages.Account, c.Packages.Name, err = storage.BlobURL(v, c.Own); err != nil || storage.CheckContainerName(c.Packages.Name) != nil {
@@ -175,7 +175,8 @@ func valueOf(name string, settings storage.Settings) string {
 // NameSchedules adds the setting's name to an error about schedules.
 func NameSchedules(err error) error { return fmt.Errorf("setting %s: %w", schedulesSetting, err) }
 
-// Price reads the price of 10,000 storage requests, in dollars. The command line reads only this setting.
+// Price reads the price of 10,000 storage requests, in dollars. For an estimate, the command needs only
+// this setting, so it calls Price instead of [Load].
 func Price(settings storage.Settings) (float64, error) {
 	const name = "TABLESWEEP_PRICE"
 	dollars, err := strconv.ParseFloat(valueOf(name, settings), 64)

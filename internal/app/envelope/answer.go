@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ErrNoAnswer is the error of a successful answer without a result: an empty body, or null. The host then waits for a
-// result until functionTimeout.
+// ErrNoAnswer is the error of a successful answer without a result: an empty body, or null. After such an
+// answer, the host waits for a result until functionTimeout.
 var ErrNoAnswer = errors.New("the handler answered with an empty body or null, so the host keeps waiting for a result; a handler without a result must answer {}")
 
 // Answer is a handler's answer to an invocation.

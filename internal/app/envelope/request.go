@@ -54,8 +54,8 @@ type sys struct {
 	RandGuid   string
 }
 
-// Queue returns the document for a message of a function's queue. The real host also copies the fields of the message's JSON
-// to the metadata.
+// Queue returns the body of the request by which the host calls a function for a queue message. The real host also copies
+// the fields of the message's JSON to the metadata.
 func Queue(function string, m Message) []byte {
 	return encode(document{map[string]any{"item": encodeTwice(m.Text)}, map[string]any{
 		"DequeueCount": strconv.Itoa(m.DequeueCount), "Id": encodeTwice(m.ID), "PopReceipt": encodeTwice(m.PopReceipt),
@@ -76,7 +76,7 @@ type timerInfo struct {
 	IsPastDue      bool
 }
 
-// Timer returns the document for a timer that fires.
+// Timer returns the body of the request by which the host calls a function when the function's timer fires.
 func Timer(function string, status Status, pastDue bool) []byte {
 	info := timerInfo{ScheduleStatus: status, IsPastDue: pastDue}
 	info.Schedule.AdjustForDST = true

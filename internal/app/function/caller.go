@@ -17,7 +17,7 @@ import (
 
 // Host describes the Functions host that started the handler.
 type Host struct {
-	// Secret is in every request of the host. The real host has no secret, so Secret is "" there.
+	// Secret is the secret that the host adds to every request. It is "" for the real host, which adds none.
 	Secret string
 	// Worker is the id of this process. Worker is set only if the host has a secret.
 	Worker string
@@ -52,7 +52,7 @@ func (h Host) onlyFromHost(next http.Handler) http.Handler {
 }
 
 // foreignName returns the request's host name if it is not a name of this machine. If a web page's host name resolves to this
-// machine, the page can send requests here under that name (DNS rebinding). A Functions host puts the name into
+// machine, the page can send requests here under that name (DNS rebinding). A Functions host passes on that name in
 // X-Forwarded-Host.
 func foreignName(r *http.Request) (name string, foreign bool) {
 	names := append([]string{r.Host}, r.Header.Values("X-Forwarded-Host")...)

@@ -39,7 +39,8 @@ type resource struct {
 // oneRecord is the pattern of the path of a record. In the answer to a write, the header Location contains the record's path.
 const oneRecord = "records/{id:[0-9a-f]{64}}"
 
-// catalogCalls returns the calls for resources of every catalog. A call waits for its catalog's gate.
+// catalogCalls returns the calls for resources of every catalog. A call waits until its catalog's storage is ready, but at most for
+// [awayTime].
 func (a App) catalogCalls(resources ...resource) (calls []call) {
 	for _, one := range resources {
 		behind := func(r *http.Request) error {
@@ -270,7 +271,8 @@ func followChanges(c *catalog.Catalog, given url.Values, top int, w http.Respons
 	return nil
 }
 
-// readSince returns the time in the parameter "since". Without the parameter, it returns the zero time. A duration counts back from the service's time.
+// readSince returns the time in the parameter "since". Without the parameter, it returns the zero time. If the
+// parameter contains a duration, the time is that long before the service's current time.
 func readSince(ctx context.Context, c *catalog.Catalog, given url.Values) (time.Time, error) {
 	if !given.Has("since") {
 		return time.Time{}, nil

@@ -20,13 +20,13 @@ type inserted struct {
 	Error  *fieldError `json:"error,omitempty"`
 }
 
-// maxListedErrors limits the errors in an answer. Once insertRecords has found this number of errors, the answer lists
-// only the first error of each further record that cannot be parsed.
+// After insertRecords has found maxListedErrors errors, it lists only the first error of each further record that cannot
+// be parsed.
 const maxListedErrors = 1000
 
-// insertRecords inserts several records, and answers with a result for each. key is the request's Idempotency-Key, or "". If the request has the key
-// "KEY", record n gets the key "KEY n". One key for all records would not be enough, because the records are in several shards and some may be
-// refused. Each record is decoded twice, for the check and for its insertion.
+// insertRecords inserts several records, and answers with a result for each. If the request has the Idempotency-Key "KEY", record n gets the key
+// "KEY n". One key for all records would not be enough, because the records are in several shards and some may be refused. Each record is decoded
+// twice, for the check and for its insertion.
 func insertRecords(c *catalog.Catalog, texts record.Texts, key string, w http.ResponseWriter, r *http.Request) error {
 	results := make([]inserted, len(texts))
 	var good record.Texts
@@ -60,13 +60,13 @@ func insertRecords(c *catalog.Catalog, texts record.Texts, key string, w http.Re
 	return answer(w, r, map[string]any{"results": results}, nil)
 }
 
-// refused returns the result for an invalid record, with at most the given number of joined errors.
+// refused returns the result for an invalid record. For the parameter `most`, see [detailOf].
 func refused(err error, most int) inserted {
 	p := problemOf(err)
 	return inserted{Status: problem.Status(p), Error: &fieldError{secret.Hide(p.Field), secret.Hide(detailOf(err, most))}}
 }
 
-// detailOf returns an error's text for callers, with at most the given number of joined errors.
+// detailOf returns an error's text for callers. If err joins several errors, the text contains at most the given number of them.
 func detailOf(err error, most int) string {
 	var all []string
 	for _, p := range firstOf(err, most) {

@@ -46,7 +46,7 @@ func getConsole(w http.ResponseWriter, r *http.Request) error {
 	case !found:
 		notFound(w, r)
 		return nil
-	case name == "" && !strings.HasSuffix(r.URL.Path, "/"): // the page's files are relative to the path with the slash
+	case name == "" && !strings.HasSuffix(r.URL.Path, "/"): // redirects, because the page's relative links need a path that ends in a slash
 		w.Header().Set("Location", path.Base(r.URL.Path)+"/")
 		w.WriteHeader(http.StatusFound)
 		return nil

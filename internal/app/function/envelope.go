@@ -92,7 +92,7 @@ func invocationHandler(f Function) http.Handler {
 		switch {
 		case problem.FateOf(err) != problem.Done:
 			status = problem.Status(err)
-			answer.Logs = append(answer.Logs, err.Error()) // the host discards Logs of failed invocations
+			answer.Logs = append(answer.Logs, err.Error()) // the host discards Logs of failed invocations, so the error is also logged below
 			if problem.Of(err).Kind != problem.NotReady {  // the gate already reports NotReady once a minute
 				log.Error().Err(err).Dur("took", time.Since(start)).Msg("invocation failed")
 			}
