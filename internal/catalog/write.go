@@ -144,7 +144,7 @@ func (wr *Writer) Patch(ctx context.Context, patch []byte, selector Lookup, on C
 }
 
 // changeOne replaces the only record that the selector finds. The function `change` gets the head of the old record, and
-// returns the new record r. If another write has replaced this head, change returns false instead of r.
+// returns the new record r. If another write has replaced this head, the result `found` is false.
 func (wr *Writer) changeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, change func(*store.Head) (r record.Record, found bool, err error)) (Written, error) {
 	return wr.writeOne(ctx, selector, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := change(h)
@@ -188,7 +188,7 @@ func (wr *Writer) InsertAll(ctx context.Context, records record.Some, keyOf func
 
 // WriteAll writes records, many at the same time. Records with the same identity are written one after another, in their order.
 // WriteAll calls the function `write` with each record's index, and returns a result for each record. If the process dies, some
-// records are not written. Maintain completes records that are half written.
+// records may be missing and others half written. [Maintainer.Maintain] completes those that are half written.
 func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {
 	results := make([]Result, records.Len())
 	var rounds [][]member

@@ -74,7 +74,7 @@ func (p Path) check() error {
 // file is a link. Its errors begin with the path.
 func (p Path) inDirectory(fn func(*os.Root) error) error { return p.withPath(p.inRoot(fn)) }
 
-// withPath puts this path into an error about another file, such as a temporary file.
+// withPath replaces the path in an error, such as a temporary file's path, with p.
 func (p Path) withPath(err error) error {
 	var other *fs.PathError
 	var two *os.LinkError
@@ -186,7 +186,7 @@ func (p Path) Read() ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// Create creates a file and its directories. The file gets its name only after write has returned and the content is on the disk. The error is
+// Create creates a file and its directories. The file gets its name only after `write` has returned and the content is on the disk. The error is
 // [fs.ErrExist] if the name is taken.
 func (p Path) Create(write func(io.Writer) error) error {
 	if err := p.check(); err != nil {

@@ -1,5 +1,5 @@
-// Package journal stores the file of a checkpoint, or of the flag --state. Until [File.Renew] replaces the file, lines are only appended. The
-// caller decides what the lines mean.
+// Package journal reads and writes checkpoints, and the files that the flag --state names. Until [File.Renew] replaces the file, lines are only
+// appended. The caller decides what the lines mean.
 //
 // A line is
 //
@@ -70,7 +70,7 @@ type line struct {
 }
 
 // New prepares a new journal. The journal's file must not exist. The first [File.Renew] creates the file, and stores
-// job unchanged.
+// `job` unchanged.
 func New(path string, job json.RawMessage) (*File, error) {
 	switch _, err := file.PathAt(path).Stat(); {
 	case err == nil:
@@ -135,7 +135,8 @@ func (f *File) parse(text []byte) error {
 	return nil
 }
 
-// goodLines returns the lines before the first bad line, the offsets of all lines, and the largest N in a good line (see the package comment).
+// goodLines returns the lines before the first bad line, the offsets of all lines, good and bad, and the largest N in a good line (see the
+// package comment).
 func goodLines(text []byte) (lines []line, offsets []int64, known int64, err error) {
 	var before []byte // the CRC of the previous line
 	good := 0
@@ -181,7 +182,7 @@ func decode(text []byte, v any) error {
 	return strict.Unmarshal(text, v, strict.RejectUnknownMembers(true))
 }
 
-// Events calls `apply` with the events of earlier runs. It fails if an event has an unknown member, or if `apply` fails.
+// Events calls `apply` with the events of earlier runs. It fails if an event has a field that T lacks, or if `apply` fails.
 func Events[T any](f *File, apply func(T) error) error {
 	for i, event := range f.read {
 		var one T

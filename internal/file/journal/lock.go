@@ -80,7 +80,7 @@ func (f *File) release() error {
 	return err
 }
 
-// withPath puts the given path into an error about another file, such as a temporary file.
+// withPath makes an error begin with the given path, instead of another path such as a temporary file's.
 func withPath(path string, err error) error {
 	var p *os.PathError
 	var l *os.LinkError

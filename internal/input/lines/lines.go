@@ -82,8 +82,8 @@ func (r *Reader) Next() (Line, error) {
 
 // Arriving passes the lines of an input to fn as they arrive, until the input ends or fn fails. Each call gets the
 // lines that have arrived since the last call. A call gets no more lines once it has 1,000 lines or [MaxBytes] bytes of
-// text. When ctx ends, fn still gets the lines that were read. Then Arriving returns the error of ctx, even if a read
-// of the input is still blocked.
+// text. When ctx ends, fn still gets the lines that were read. Afterwards, Arriving returns the error of ctx, even
+// if a read of the input is still blocked.
 func Arriving(ctx context.Context, in io.Reader, fn func([]Line) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
