@@ -89,8 +89,8 @@ func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o
 	})
 }
 
-// shardsOf checks a selector, and returns the shards of all records that the selector may find. A record never leaves its
-// shard.
+// shardsOf checks a selector, and returns the shards of all records that the selector may find. The result remains valid, because
+// a record never leaves its shard.
 func shardsOf(s index.Schema, selector Lookup) ([]store.Shard, error) {
 	if first, _, ok := splitID(selector.ID); ok {
 		return []store.Shard{store.ShardOf(first)}, nil
@@ -110,8 +110,8 @@ func shardsOf(s index.Schema, selector Lookup) ([]store.Shard, error) {
 	return slices.Compact(shards), nil
 }
 
-// answered returns the first answer to the request with the id o, and completes the write. If no shard has an answer, found is
-// false.
+// answered returns the stored answer to the request with the id o, and completes the request's write. If no shard has an answer,
+// found is false.
 func (wr *Writer) answered(ctx context.Context, o claim.ID, shards []store.Shard) (first Written, found bool, err error) {
 	var mu sync.Mutex
 	err = store.EachOf(shards, func(shard store.Shard) error {
@@ -129,8 +129,8 @@ func (wr *Writer) answered(ctx context.Context, o claim.ID, shards []store.Shard
 	return first, found, nil
 }
 
-// answeredIn does for one shard what the method answered does for several shards. If the id was used for another write, the
-// error is KeyReused. If the write was withdrawn, the error is a Conflict.
+// answeredIn is like [Writer.answered], but searches only one shard. If the id was used for a different write, the error is
+// KeyReused. If the write was withdrawn, the error is a Conflict.
 func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard) (first Written, found bool, err error) {
 	row, found, err := wr.Log.Get(ctx, o.Row(string(shard)).Key)
 	if err != nil || !found {

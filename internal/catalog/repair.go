@@ -12,8 +12,7 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// The functions below change records for package check and package migrate. If the error is
-// ErrRaced, these packages do not write the record.
+// The functions below change records for package check and package migrate.
 
 // Move moves the head's record r to another identity.
 func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
@@ -72,7 +71,7 @@ func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Rec
 	return err
 }
 
-// Restore writes a deleted record again. The argument h is the head of the deletion.
+// Restore writes a deleted record again. The argument h is the deleted record's head.
 func (mt *Maintainer) Restore(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
 	w, verdict := wal.Insertion(h.State(), store.WriteFor(id), store.HashOf(r), mt.Clock())
 	if verdict != wal.Commit {

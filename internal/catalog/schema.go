@@ -157,8 +157,8 @@ func (sg *SchemaGuard) trustedRead() storedSchema {
 	return sg.stored
 }
 
-// Writable returns an error if the stored schema does not equal the schema of the options. Every write calls Writable. If the
-// last answer is less than half a minute old, Writable makes no request.
+// Writable returns an error if the stored schema does not equal the schema of the options. Every write calls Writable. If a
+// read in the last half minute found the two schemas equal, Writable makes no request.
 func (sg *SchemaGuard) Writable(ctx context.Context) error {
 	if sg.trustedRead() == schemaOurs {
 		return nil

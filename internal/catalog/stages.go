@@ -50,7 +50,7 @@ type decision struct {
 // knownSlots are the slots of a write's index rows that were already read.
 type knownSlots map[index.PartitionKey]store.Slot
 
-// headUpdate describes the update of a head: the write becomes the newest write of its identity.
+// headUpdate describes the update of a head: the write `to` becomes the newest write of its identity.
 type headUpdate struct {
 	from    *store.Head // the head as it was read; nil if there was no head
 	to      wal.Write
@@ -152,7 +152,7 @@ func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.Fi
 	return w.Outcome == deleted || errors.As(err, new(*committed)), err
 }
 
-// writeMemory returns the memory for a write of the record: a row under each index key, and a row in the log.
+// writeMemory returns how many bytes of memory a write of the record needs, for a row under each index key and a row in the log.
 func (wr *Writer) writeMemory(r record.Record) int64 {
 	return int64(1+len(wr.Schema.Keys)) * storage.MemoryOf(textOf(r), 1)
 }
@@ -172,7 +172,7 @@ func (wr *Writer) reserve(ctx context.Context, bytes int64) error {
 	if !part.Use(bytes) {
 		return fmt.Errorf("catalog %s: %w", wr.Name, memory.ErrFull)
 	}
-	part.Use(-bytes) // the bytes count as used only while the write is under way
+	part.Use(-bytes) // these bytes are needed only while the write is under way
 	part.Keep(part.Used() + bytes)
 	return nil
 }
@@ -209,7 +209,7 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	case wal.Same:
 		return decision{record: r, same: old}, nil
 	case wal.Taken:
-		// After the head of old was read, another writer may have moved this record to the new identity. If so, decide again.
+		// After `old` was read, another writer may have moved the old record to the new identity. If so, decide again.
 		now, err := st.ReadHead(ctx, old.First, old.Identity)
 		if err == nil && (now == nil || now.ETag != old.ETag) {
 			return decision{}, ErrRaced

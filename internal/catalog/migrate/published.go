@@ -56,10 +56,10 @@ func (m *migrator) moveMark(ctx context.Context, row string) error {
 	return m.write(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: takenMark, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}.Row()})
 }
 
-// carryOutEntries first retries the entries that have notes from earlier runs. If such an entry is settled, because it was
-// carried out or deleted, its note is deleted. Then carryOutEntries carries out the published program's entries after the mark
-// (takenMark), one by one. If an entry cannot be carried out, carryOutEntries inserts a note for the entry. After each entry,
-// it moves the mark, and after the last entry, it also moves the checkpoint.
+// carryOutEntries first retries the entries that have notes from earlier runs. If such an entry is carried out now, or is no
+// longer in the log, carryOutEntries deletes the entry's note. Then it carries out the published program's entries after the
+// mark (takenMark), one by one. If an entry cannot be carried out, carryOutEntries inserts a note for the entry. After each
+// entry, it moves the mark, and after the last entry, it also moves the checkpoint.
 func (m *migrator) carryOutEntries(ctx context.Context) error {
 	var left []string
 	partition := leftPartition

@@ -15,7 +15,7 @@ var errRecognised = errors.New("recognised")
 
 // Recognise returns an error if the index table has rows but does not belong to a catalog. The table belongs to a catalog if one
 // of its rows contains a record, if the log contains a schema, or if the log contains data that the published program wrote (see
-// the package comment). For any other table, [Run] must not be called, because it would find no records to migrate, and
+// the package comment). If Recognise returns an error, do not call [Run]: it would find no records to migrate, and
 // afterwards the catalog could write to the table. Recognise does not change anything. Call it before
 // [catalog.SchemaGuard.Prepare], which creates the log's table.
 func Recognise(ctx context.Context, c *catalog.Catalog) error {
