@@ -52,7 +52,7 @@ func (h healthCache) get(ctx context.Context) health.Report {
 	began := time.Now()
 	last := <-h.last
 	defer func() { h.last <- last }()
-	if began.Sub(last.At) >= healthTime { // a report does not become too old while a caller waits for it
+	if began.Sub(last.At) >= healthTime { // a caller accepts a report that was new enough when its call began
 		// If one caller disconnects, the others still need a complete answer.
 		last = health.NewReport(time.Now(), h.app.checks(context.WithoutCancel(ctx)))
 	}

@@ -19,7 +19,7 @@ const (
 	reportTime = time.Minute      // time between two reports of failures
 )
 
-// Gate is closed until its preparation has succeeded. A nil Gate is open. It is safe for
+// Gate is closed until its preparation has succeeded. A nil Gate is open. A Gate is safe for
 // concurrent use.
 type Gate struct {
 	mu      sync.Mutex // guards the fields below

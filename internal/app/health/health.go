@@ -79,7 +79,7 @@ func runAll(parts []func() []Check) []Check {
 	return slices.Concat(found...)
 }
 
-// If the text of an error is longer than maxDetail characters, the rest is left out. The error of a failed sign-in has many lines.
+// If the text of an error is longer than maxDetail characters, the rest is left out. For example, the error of a failed sign-in has many lines.
 const maxDetail = 400
 
 // oneLine joins the lines of an error, and removes control characters.

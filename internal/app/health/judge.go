@@ -23,11 +23,12 @@ const (
 	// clockLimit is the maximum difference that the service accepts between its own time and the time in a signed request.
 	// (Microsoft Learn, "Authorize with Shared Key")
 	clockLimit = 15 * time.Minute
-	// If Maintain's last run is older than maintainLate, the check reports a problem. Maintain runs every minute, for at most a few minutes.
+	// If Maintain's last run is older than maintainLate, the check reports a problem. Maintain is started every minute, and takes
+	// at most a few minutes.
 	maintainLate = 10 * time.Minute
 	// shortestRetry is the minimum wait before a message's next delivery. With a shorter wait, all five deliveries could fail in one short outage.
 	shortestRetry = 5 * time.Second
-	// shortestTimeout is the shortest functionTimeout that causes no warning. No step takes longer.
+	// shortestTimeout is the shortest functionTimeout that causes no warning, because no step takes longer.
 	shortestTimeout = 10 * time.Minute
 	// memoryCheck is the name of the memory check, which doctor always shows.
 	memoryCheck = "memory"

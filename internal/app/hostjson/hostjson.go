@@ -21,14 +21,14 @@ func (a *App) readHost(data []byte, x expander, p *problems) {
 	a.readQueues(extensions.object("queues"))
 	a.readHTTP(extensions.object("http"))
 	a.readHandler(o, x)
-	// Other extensions and sections do not affect triggers.
+	// The ignored sections, and extensions other than queues and http, do not affect triggers.
 	a.OnlyFunctions = o.texts("functions")
 	o.ignore("$schema", "aggregator", "applicationInsights", "concurrency", "extensionBundle", "healthMonitor",
 		"logging", "managedDependency", "singleton", "telemetryMode", "watchDirectories", "watchFiles")
 	o.done()
 }
 
-// functionTimeout reads functionTimeout. The default is 30 minutes on every plan except Consumption, and -1 means no
+// functionTimeout reads the field functionTimeout. The default is 30 minutes on every plan except Consumption, and -1 means no
 // limit.
 func functionTimeout(o *object) time.Duration {
 	raw := strings.Trim(string(o.fields["functiontimeout"]), `"`)
@@ -77,7 +77,7 @@ func (a *App) readHandler(host *object, x expander) {
 		Proxy:       o.flag("enableProxyingHttpRequest", false),
 		InitTimeout: o.span("initializationTimeout", 30*time.Second, time.Millisecond, day),
 	}
-	o.ignore("enableForwardingHttpRequest") // if both are enabled, the host proxies
+	o.ignore("enableForwardingHttpRequest") // if this and enableProxyingHttpRequest are true, the host proxies
 	d := o.object("description")
 	a.Handler.Executable = x.expand(d.at("defaultExecutablePath"), d.text("defaultExecutablePath", ""))
 	a.Handler.Directory = d.text("workingDirectory", "")

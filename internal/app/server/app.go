@@ -42,7 +42,7 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 	app.Gates.Own = behind("scans and the event log", func(ctx context.Context) error {
 		return storageError(storage.HostConnection, errors.Join(app.Engine.TryPrepare(ctx), app.Log.TryPrepare(ctx)))
 	})
-	go func() { // advances the schedules once, because the timer may have stopped. The goroutine then ends. It also ends when ctx ends
+	go func() { // advances the schedules once, because the timer may have stopped; ends afterwards, or when ctx ends
 		err := app.Gates.Own.Wait(ctx)
 		if err == nil {
 			err = task.Do(func() error { return app.Engine.AdvanceSchedules(ctx, true) })
@@ -68,8 +68,8 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 	}
 }
 
-// storageError adds the storage's setting to an error. If the service refuses the request permanently, a person must act. So the result is a
-// [problem.Error], and callers get this error immediately.
+// storageError adds the name of the storage's setting to an error. If the service refuses the request permanently, the result is a
+// [problem.Error], because a person must act. Callers get this error immediately.
 func storageError(setting string, err error) error {
 	if err == nil {
 		return nil

@@ -14,13 +14,13 @@ import (
 // input could make lines of 64 KB, which the Functions host truncates.
 const maxValue = 1000
 
-// newLog returns the handler's log. Warnings and errors go to stderr, where the host gives them their level. All other lines
-// go to stdout.
+// newLog returns the handler's log. Warnings and errors go to stderr, so that the host logs them as warnings and errors.
+// All other lines go to stdout.
 func newLog(stdout, stderr io.Writer, level zerolog.Level) zerolog.Logger {
 	return zerolog.New(byLevel{stdout, stderr}).Level(level).With().Timestamp().Logger()
 }
 
-// byLevel writes warnings and errors to high, and all other lines to low.
+// byLevel writes warnings and errors to `high`, and all other lines to `low`.
 type byLevel struct{ low, high io.Writer }
 
 // Write implements [io.Writer], for lines without a level.
