@@ -87,8 +87,8 @@ func placeTaken(err error) error {
 	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; to continue an incomplete export, use --resume")
 }
 
-// eachRow calls `add` with the rows after the key `last`, or with all rows if `last` is nil. If `fileBytes` is not nil, it returns how many bytes of
-// memory `add` uses for the file that it is writing.
+// eachRow calls `add` with the rows after the key `last`, or with all rows if `last` is nil. The function `fileBytes`, which may be nil, returns
+// how many bytes of memory `add` uses for the current file.
 func (x *exporter) eachRow(ctx context.Context, last *key.Key, fileBytes func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
 	s, o := x.spec, x.sweepOptions(x.Rows)
 	s.From, o.Beside = last, fileBytes
@@ -173,7 +173,7 @@ func (x *exporter) exportSingle(ctx context.Context, _ Record, began time.Time) 
 		}
 		pages := place.NewStream(out, c, x.Timestamp)
 		r.Totals, err = x.eachRow(ctx, nil, nil, pages.Add)
-		if err = pages.End(err); err == nil && r.Totals.Rows == 0 { // an empty file is not a valid compressed file
+		if err = pages.End(err); err == nil && r.Totals.Rows == 0 { // a compressed file must not be empty, so it gets a page without rows
 			_, err = out.Write(c.Encode(nil))
 		}
 		return err

@@ -34,10 +34,10 @@ type Job struct {
 	rows    int64         // the number of rows copied to a table
 }
 
-// Record contains a job's journal, and the request that an export stores.
+// Record contains a job's journal, and the command that an export stores as its request.
 type Record struct {
 	Journal *journal.File   // nil if the job cannot be resumed
-	Request json.RawMessage // the command that made an export
+	Request json.RawMessage // the command; nil if the job is resumed
 }
 
 // Result is the result of a job.
@@ -49,7 +49,7 @@ type Result struct {
 	Lines        Lines
 	Export       Exported
 	Comparison   verify.Result
-	// Begun is false if the job could not begin, or if its error already says how to continue.
+	// Begun is true if the job began, unless the job's error already says how to continue.
 	Begun bool
 }
 
@@ -63,8 +63,8 @@ type Lines struct {
 // Run runs the job. If it returns [task.ErrInterrupted], the rest of the job can be resumed from the journal.
 func (j *Job) Run(ctx context.Context, r Record) (Result, error) { return j.run(ctx, r, time.Now()) }
 
-// Close closes the job's files. The argument err is the error of the command that ran the job. If err is nil, Close records the success in the state
-// of [Since]. Otherwise, Close returns err.
+// Close closes the job's files. The argument err is the error of the command that ran the job. If err is nil, Close records the success in the file
+// [Since.State], if any. If err is not nil, Close returns err.
 func (j *Job) Close(err error) error {
 	if j.in != nil {
 		_ = j.in.Close()
@@ -86,8 +86,8 @@ type Estimate struct {
 	Sentence string // describes the destination
 }
 
-// Estimate checks the job's permissions, and counts the job's rows until the duration limit is over. If `limit` is 0, it counts all rows. It reads
-// only keys, and changes nothing. The argument `price` is the price of 10,000 requests, in dollars.
+// Estimate checks the job's permissions, and counts the job's rows. The count ends after the duration `limit`, or after the last row if `limit` is 0.
+// Estimate reads only keys, and changes nothing. The argument `price` is the price of 10,000 requests, in dollars.
 func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) (e Estimate, err error) {
 	sentence, missing, err := j.intent.check(ctx)
 	if err != nil {
@@ -180,7 +180,7 @@ func (j *Job) readList(ctx context.Context) error {
 	switch {
 	case errors.Is(err, task.ErrInterrupted):
 		return err
-	case errors.As(err, &read): // reading the file failed or was interrupted, so the option may be valid
+	case errors.As(err, &read): // reading the file failed or was interrupted; no [Refusal], because the option may be valid
 		return fmt.Errorf("--rows %s: %w", o.List, err)
 	case err != nil:
 		return Refuse("rows", " %s: %w", o.List, err)
@@ -292,7 +292,7 @@ func (j *Job) expectRows(ctx context.Context, known int64, removes bool) error {
 		}
 	case j.spec.Keys == nil && o.MaxRows == 0 && o.sweepOptions(o.Rows).Requests == nil:
 		o.Meter.CountBeside(ctx, progress.RowsOf(j.spec, o.Memory), removes)
-	case j.spec.Keys != nil && j.spec.Filter == "": // a filter may exclude listed keys, which the sweep then does not count
+	case j.spec.Keys != nil && j.spec.Filter == "": // with a filter, the sweep may count fewer rows than the list has
 		o.Meter.Expect(j.spec.Keys.Len())
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Process holds the parts of a process that jobs use.
+// Process contains what a process provides for its jobs.
 type Process struct {
 	Meter     *progress.Meter
 	Abort     <-chan struct{} // closed by a second interrupt, which cancels the running requests

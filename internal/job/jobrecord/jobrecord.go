@@ -1,6 +1,6 @@
 // Package jobrecord defines a checkpoint's record of its command: the command's options, the addresses of its places, and a digest of its list of
-// rows. The package decides which options a resumed command takes from the record, and which must not change. A record contains no secrets. The file
-// may come from somebody else. So the record may contain only options that the command allows, and must not choose a connection.
+// rows. The package decides which options a resumed command takes from the record, and which must not change. A record contains no secrets. A
+// checkpoint may come from somebody else. So its record may contain only options that the command allows, and must not choose a connection.
 package jobrecord
 
 import (
@@ -40,7 +40,7 @@ func (o Option) isGiven() bool { return o.Value != o.Default }
 type Keep int
 
 const (
-	PerRun  Keep = iota // not in the record, because the option is about one run
+	PerRun  Keep = iota // not in the record, because the option applies to one run only
 	Fixed               // must not change
 	Free                // may change
 	Added               // a later run may add the option, but must not change it
@@ -142,7 +142,7 @@ func (r Record) Required(options []Option) []string {
 func (r Record) checkUnchanged(o Option) error {
 	was, kept := r.Flags[o.Name]
 	switch keep := o.Keep; {
-	case keep == PerRun || keep == Free || keep == EachRun || keep == AnyFile || slices.Contains(r.Again, o.Name): // [Record.CheckPlaces] checks that connections are unchanged
+	case keep == PerRun || keep == Free || keep == EachRun || keep == AnyFile || slices.Contains(r.Again, o.Name): // these options may change, but [Record.CheckPlaces] checks that connections lead to the same places
 	case kept && keep == File || !kept && keep == Added:
 	case !kept:
 		return fmt.Errorf("--%[1]s cannot be added, because the checkpoint was made without it; resume without --%[1]s", o.Name)

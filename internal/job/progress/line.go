@@ -21,7 +21,7 @@ type Figures struct {
 	Ranges     int      `json:"rangesLeft"`
 	Bytes      int64    `json:"bytes"`                 // bytes of the answers to queries
 	Underway   int      `json:"requestsUnderWay"`      // running queries and units of work
-	Limit      int      `json:"requestsLimit"`         // how many concurrent queries and units are worthwhile
+	Limit      int      `json:"requestsLimit"`         // how many queries and units of work may run concurrently at present
 	Percent    *float64 `json:"percent,omitempty"`     // share of the rows that is done; nil if the number of rows is unknown
 	Left       *float64 `json:"secondsLeft,omitempty"` // nil if the number of rows is unknown or the rate is not steady
 	Seconds    float64  `json:"seconds"`
@@ -39,7 +39,7 @@ type figure struct {
 }
 
 const (
-	causeRank = 5  // the rank of an outage's cause
+	causeRank = 5  // the rank of the figure that shows an outage's cause
 	causeRoom = 16 // a shortened cause has at least this many columns
 )
 
