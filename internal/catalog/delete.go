@@ -237,8 +237,8 @@ func (x *bulkDeletion) deletePages(ctx context.Context, q Lookup) (missed bool, 
 	return x.behind, nil
 }
 
-// writingMemory returns the memory that the deletions of the found records need. Each concurrent deletion writes one row in the
-// log.
+// writingMemory returns the memory that the deletions of the found records need: each concurrent deletion writes its record to
+// the log.
 func writingMemory(found []match) int64 {
 	all, largest := 0, 0
 	for _, m := range found {
@@ -318,8 +318,8 @@ func (x *bulkDeletion) readHeads(ctx context.Context) error {
 	return nil
 }
 
-// removeFound deletes a record that was found in an index row. The argument h is the record's head, or nil if the head was not
-// read.
+// removeFound deletes a record that was found in an index row. The argument `h` is the record's head, or nil if the head was
+// not read.
 func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) (done bool, err error) {
 	row := m.row.Entity()
 	slots := x.readAhead(ctx, store.WriteFor(m.id), row)
@@ -331,10 +331,9 @@ func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) 
 	return done, err
 }
 
-// readAhead starts to read the slots of the write's index rows. The argument `row` is the index row that was already read,
-// so readAhead does not read this row again. The returned function waits for the slots. It omits slots that could not be
-// read. It also omits slots that contain other records, because the record to delete may move into such a slot before
-// the deletion.
+// readAhead starts to read the slots of the write's index rows. The argument `row` is the index row that was already read, so
+// readAhead does not read this row again. The returned function waits for the slots. It omits slots that could not be read. It
+// also omits slots that contain other records, because the record to delete may be written to such a slot in the meantime.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group
@@ -379,8 +378,8 @@ func (x *bulkDeletion) removeUnseen(ctx context.Context, h *store.Head) (done bo
 	return x.stages.removeAt(ctx, h, h.First, h.Identity, r, check, nil)
 }
 
-// deleteOne carries out the request with the id o: it deletes the only record that the query finds. If no record
-// matches, deleteOne returns an error for a query with an ID, and the zero value for any other query.
+// deleteOne deletes the only record that the query finds. The argument `o` is the request's id. If no record matches, deleteOne
+// returns an error for a query with an ID, and the zero value for any other query.
 func (wr *Writer) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID) (Deleted, error) {
 	done, err := wr.writeOne(ctx, q, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := wr.reader.contents(ctx, h)

@@ -47,11 +47,11 @@
 //
 // # Groups
 //
-// Writes of many records in one shard are committed together and finished together (group.go). A group contains at most one write
-// of each identity. Moves, withdrawals, and writes with an Idempotency-Key are committed alone. The service may refuse a
+// Writes of many records in one shard are committed together and finished together (group.go). A group contains at most one
+// write of each identity. Moves, withdrawals, and writes with an Idempotency-Key are committed alone. The service may refuse a
 // group's transaction because of one write. If the entry of that write is already in the log, an earlier try of the transaction
 // has committed all writes of the group, but the answer was lost. If the entry is not in the log, no write of the group was
-// committed. An earlier try may still be under way, but the service will refuse that try for the same reason.
+// committed. An earlier try may still be under way, but the service will refuse that try because of the same write.
 //
 // # Files
 //
@@ -115,13 +115,15 @@
 //
 // # Reading while records move
 //
-// A page of one partition shows the state at one moment, and a move within the partition is one transaction. Between two pages of one call, a record may
-// move from the unread rows of the partition to the rows already read. The record leaves a tombstone, whose tsw_next names the next identity. That
-// identity's head may name a further identity, and so on to the record's current identity. Therefore, if a call finds a tombstone that the service may have
-// written after the call began, it follows the tombstone to the record's current identity. Pages of several partitions never show the same moment.
-// Therefore a call that reads several partitions follows all tombstones of the last minutes. The call is refused as busy if a record has moved more than
-// maxHops times, or if another record has taken an identity that a moved record had. Therefore a call that is not refused finds every record that matched
-// the query during the whole call. If a query takes several calls, a record that moves between two of these calls may be missed.
+// A page of one partition shows the state at one moment, and a move within the partition is one transaction. Between two pages
+// of one call, a record may move from the unread rows of the partition to the rows already read. The record leaves a tombstone,
+// whose tsw_next names the next identity. That identity's head may name a further identity, and so on to the record's current
+// identity. Therefore, if a call finds a tombstone that the service may have written after the call began, it follows the
+// tombstone to the record's current identity. Pages of several partitions never show the same moment. Therefore a call that
+// reads several partitions also follows tombstones from the minutes before it began. The call is refused as busy if a record
+// has moved more than maxHops times, or if another record has taken an identity that a moved record had. Therefore a call that
+// is not refused finds every record that matched the query during the whole call. If a query takes several calls, a record that
+// moves between two of these calls may be missed.
 //
 // If the last write of a record was a move, the rows of the move are written before the record is replaced or removed.
 // In the opposite order, a query by a former value could still return the old record after the replacement or removal was

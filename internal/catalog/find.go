@@ -35,8 +35,8 @@ func (m match) meta() Meta {
 	return metaOf(w)
 }
 
-// mergedPage contains the rows of an index key in a range. The rows come from all partitions, and are sorted by RowKey. Rows
-// whose RowKeys are greater than the field `last` are not included.
+// mergedPage contains the rows of an index key in a range. The rows come from all of the key's partitions, and are sorted by
+// RowKey. Rows whose RowKeys are greater than the field `last` are not included.
 type mergedPage struct {
 	key   wanted
 	rows  []candidate // sorted by RowKey
@@ -261,7 +261,7 @@ func (rd *Reader) readMergedPage(ctx context.Context, p plan, k wanted, rows ind
 	return s
 }
 
-// readPage reads pages until a page has a row, or the range ends. It also returns tries, the number of pages read.
+// readPage reads pages until a page has a row, or the range ends. The result `tries` is the number of pages read.
 func (rd *Reader) readPage(ctx context.Context, q storage.Query) (page storage.Page, tries int, err error) {
 	for tries = 1; tries <= maxEmpty; tries++ {
 		if page, err = rd.readRows(ctx, q); err != nil {

@@ -100,8 +100,8 @@ var errLostTrail = errors.New("the record has moved, and its new identity is unk
 
 // trace follows the moves of a record, and returns the live head of the record's current identity, or nil if the record was
 // deleted. The argument `start` is the identity at which trace begins. The argument `lineage` is the Lineage of the record's
-// writes; see [wal.Write]. For each move, trace makes one request and subtracts 1 from *hops. If another record has taken one
-// of the identities, or if *`hops` is 0 before the current identity is found, the error is errLostTrail.
+// writes; see [wal.Write]. For each move, trace makes one request and subtracts 1 from `*hops`. If another record has taken one
+// of the identities, or if `*hops` is 0 before the current identity is found, the error is errLostTrail.
 func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, lineage wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {
 		*hops--
@@ -122,8 +122,8 @@ func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, linea
 	return nil, errLostTrail
 }
 
-// isFull reports whether the answer must end before this row: the answer has as many records as requested, or no room for
-// the row. The first record always has room.
+// isFull reports whether the answer must end before this row: the answer has as many records as requested, or no room for the
+// row. An empty answer has room for any row.
 func (t *trail) isFull(before storage.Row) bool {
 	return len(t.found) >= t.plan.top || len(t.found) > 0 && t.bytes+len(before.JSON()) > maxAnswer
 }
@@ -193,8 +193,8 @@ func (rd *Reader) recorded(ctx context.Context, shard store.Shard, id wal.EntryI
 	return s.Recorded(ctx, shard, id)
 }
 
-// newestOnly returns the matches of `found` that are not outdated. A match or write is outdated if any of the three
-// arguments contains a newer write of its record. The result old[i] is true if the write rows[i] is outdated.
+// newestOnly returns the matches of `found` that are not outdated. A match or write is outdated if any of the three arguments
+// contains a newer write of its record. The result `old[i]` reports whether the write `rows[i]` is outdated.
 func newestOnly(found []match, rows, met []wal.VersionClaim) (kept []match, old []bool) {
 	all := make([]wal.VersionClaim, 0, len(found)+len(rows)+len(met))
 	for _, m := range found {
