@@ -175,8 +175,8 @@ func valueOf(name string, settings storage.Settings) string {
 // NameSchedules adds the setting's name to an error about schedules.
 func NameSchedules(err error) error { return fmt.Errorf("setting %s: %w", schedulesSetting, err) }
 
-// Price reads the price of 10,000 storage requests, in dollars. For an estimate, the command needs only
-// this setting, so it calls Price instead of [Load].
+// Price reads the price of 10,000 storage requests, in dollars. The command calls Price to
+// compute costs, because it does not need the other settings that [Load] checks.
 func Price(settings storage.Settings) (float64, error) {
 	const name = "TABLESWEEP_PRICE"
 	dollars, err := strconv.ParseFloat(valueOf(name, settings), 64)
