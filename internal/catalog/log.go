@@ -26,7 +26,7 @@ const clearAfter = 24 * time.Hour
 type committer struct {
 	*store.Store
 	guard      *SchemaGuard
-	background task.Group // finishes writes after their answers
+	background task.Group // finishes writes after their callers have received the answers
 }
 
 // commitment contains a decision that is to be committed, and the result of the commit.
@@ -158,8 +158,8 @@ type unanswered struct{ error }
 func (e *unanswered) Unwrap() error { return e.error }
 
 // finishOps returns the operations that move the entry to the changes. If the entry has deletions, the operations also insert a
-// note that lists the entry's tombstones. If a request for the entry's index rows was repeated, the service may still carry out
-// an earlier copy of the request, so the operations also mark the heads as not Sure.
+// note that lists the entry's tombstones. If a request for the entry's index rows was repeated, the operations also mark the
+// heads as not Sure, because the service may still carry out an earlier copy of the request.
 func (ct *committer) finishOps(e applied) []storage.Op {
 	ops := []storage.Op{deletion(e.Entry)}
 	if e.Kind != wal.Undo {
@@ -216,7 +216,7 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	return err
 }
 
-// inHalves calls the function do with each half of a list. If omit is not -1, inHalves leaves out the element with that index.
+// inHalves calls the function `do` with each half of a list. If omit is not -1, inHalves leaves out the element with that index.
 func inHalves[T any](all []T, omit int, do func([]T) error) error {
 	if omit >= 0 {
 		all = slices.Concat(all[:omit], all[omit+1:])
@@ -253,8 +253,8 @@ func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.P
 	}.Row()}
 }
 
-// unstorable returns the caller's error for a record that the service will always refuse. The error's status is below 500, so
-// an import counts the record as refused and continues.
+// unstorable returns the error that the caller gets for a record that the service will always refuse. The error's status is
+// below 500, so an import counts the record as refused and continues.
 func unstorable(cause error) error {
 	if storage.HasCode(cause, "EntityTooLarge", "PropertyValueTooLarge", "TooManyProperties", "RequestBodyTooLarge") {
 		return problem.TooLargef("", "the record is too large for a row; shorten the record").Because(cause)

@@ -119,7 +119,7 @@ func (rd *Reader) Get(ctx context.Context, id string) (record.Record, Meta, erro
 	return record.Record{}, Meta{}, tooManyRaces()
 }
 
-// headOf reads the head of the record with the given ID, or returns nil.
+// headOf reads the head of the record with the given ID. If the ID is malformed or has no head, headOf returns nil.
 func (rd *Reader) headOf(ctx context.Context, id string) (*store.Head, error) {
 	first, identity, ok := splitID(id)
 	if !ok {
@@ -143,7 +143,7 @@ func (rd *Reader) List(ctx context.Context, q Lookup) (Matches, error) {
 
 func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 	p, err := planOf(rd.Schema, q, nil, nil)
-	var last key.Key // the last row of the previous page, or the last row taken since then
+	var last key.Key // the last row that this call has taken; before the first row, the last row of the previous page
 	if err == nil && p.after != "" && store.Decode(p.after, &last) != nil {
 		err = problem.Invalidf("cursor", "is not a cursor that this list returned; leave it out to start from the beginning")
 	}
@@ -184,7 +184,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 				if err != nil {
 					return answer{}, cmp.Or(checked(), err)
 				}
-				if m != nil { // the record is added even if its new row lies beyond the page, because the page's token may skip rows that were written after the page was read
+				if m != nil { // the record is added even if its new row lies beyond the page, because the next page may lack rows that were written after this page was read
 					err = x.add(ctx, *m)
 				}
 				if err != nil {

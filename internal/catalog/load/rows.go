@@ -186,7 +186,7 @@ func (e *rowError) Unwrap() error { return e.Err }
 // Write writes several rows at the same time. But it writes rows of the same record one after another, in their order. For each
 // row, it calls the function `write`, such as the catalog's Insert. It calls the function `show` with each row's result, in the
 // order of the rows. If a row was refused, the result's Err is the reason, and the other rows are still written. If the storage
-// has failed, Write shows the results of all other rows, and then returns a [rowError].
+// fails for some rows, Write shows only the results of the other rows, and afterwards returns a [rowError].
 func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(context.Context, record.Record) (catalog.Written, error), show func(Row, catalog.Result) error) error {
 	var records record.Decoded
 	for _, row := range rows {

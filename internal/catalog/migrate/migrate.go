@@ -1,5 +1,5 @@
 // Package migrate moves the records of a catalog to another schema. It also takes over the tables of another program, whose
-// index rows have the same form (package catalog). The comments call this other program the published program.
+// index rows have the same form; see package catalog. The comments call this other program the published program.
 //
 // A migration stops all writers, waits until they have noticed the stop, moves the records whose index rows do not fit the
 // schema, and ends the stop. Each move is a write in the log, like any other write. Therefore, if a migration dies, each
@@ -165,8 +165,8 @@ type foreignRow struct {
 	record record.Record
 }
 
-// takeOverRow takes over one row of another program. If the row's identity has no head, takeOverRow adopts the record into the
-// log. Then it calls deleteOriginal. The caller must handle the rows of one identity one after another, so that only the first
+// takeOverRow takes over one row of another program. It adopts the record into the log if the row's identity has no head, and
+// afterwards calls deleteOriginal. The caller must handle the rows of one identity one after another, so that only the first
 // call adopts the record. If another writer is faster, the next run handles the row.
 func (m *migrator) takeOverRow(ctx context.Context, row foreignRow) error {
 	h, err := m.ReadHead(ctx, row.id.First(), row.id.Hash())
