@@ -9,9 +9,9 @@
 // (plan.go). Its pacer decides how many queries run concurrently, and how much memory pages use (pacer.go). Its state consists of the frontier, the
 // totals and the checkpoint, which change together (state.go).
 //
-// A [scan.Strategy] divides a sweep into steps just as in the app. By default, a sweep has no strategy. Instead, an idle worker takes a part of
-// another worker's unread range ([adaptive.Workers]). This is called stealing: the step that reads the part is the thief, and the step that loses
-// the part is the victim. To choose the part, the workers estimate where keys lie, as the adaptive strategy does.
+// A sweep can use a [scan.Strategy] to divide its range into steps, as the app does. By default, it uses no strategy. Instead, an idle worker takes
+// a part of another worker's unread range ([adaptive.Workers]). This is called stealing: the step that reads the part is the thief, and the step
+// that loses the part is the victim. To choose the part, the workers estimate where keys lie, as the adaptive strategy does.
 //
 // # A sweep that dies
 //

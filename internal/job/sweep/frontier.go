@@ -121,7 +121,7 @@ func (f *frontier) cancelRead(s *step) {
 	f.reads--
 }
 
-// read replaces the step's query with the page's units and children. The argument `rows` is the number of rows in the units.
+// read stores the units of the step's page, and inserts the child steps directly after the step. The argument `rows` is the number of rows in the units.
 func (f *frontier) read(s *step, bytes int, units [][]storage.Row, rows int64, children []savedStep) []*step {
 	f.reads--
 	s.state, s.bytes, s.units, s.rows = working, bytes, units, rows

@@ -25,8 +25,8 @@ type Keys struct {
 	bytes int64
 }
 
-// Add adds a key. If the list already has the key, Add changes nothing. If the keys exceed the limit of a list, Add drops all of them, and
-// [Keys.Fit] fails.
+// Add adds a key. If a key is added more than once, its row is still processed only once. If the keys exceed the limit of a list, Add
+// drops all of them, and [Keys.Fit] fails.
 func (k *Keys) Add(one key.Key) {
 	if k.bytes += int64(len(one.Partition) + len(one.Row) + keyWeight); k.bytes > keysMost {
 		k.keys = nil

@@ -283,8 +283,8 @@ func (r *run) steal() {
 	}
 }
 
-// start runs a task (a query or a unit) in a goroutine. Afterwards, the loop calls `ended` with the task's duration and error. A panic of the task
-// becomes its error. start prefers a goroutine that has run a task before, because a new goroutine must first grow its stack.
+// start runs a task (a query or a unit) in a goroutine. When the task has ended, the loop calls `ended` with the task's duration and error. A panic of
+// the task becomes its error. start prefers a goroutine that has run a task before, because a new goroutine must first grow its stack.
 func (r *run) start(do func() error, ended func(took time.Duration, err error)) {
 	one := func() {
 		began := time.Now()

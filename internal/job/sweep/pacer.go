@@ -25,7 +25,7 @@ type pacer struct {
 	source, target side
 	options        Options
 	limiter        action.Limiter  // limits the requests to each partition
-	reads          string          // the limiter's names for the source's partitions begin with this text; "" if reads and writes are counted together
+	reads          string          // in the limiter, the names of the source's partitions have this prefix; "" if reads and writes are counted together
 	hot            map[string]bool // partitions throttled in the pace's current measurement
 
 	inOrder       bool         // pages are processed in table order, so they wait in memory for their turn
@@ -68,8 +68,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// freeRequests returns how many more requests may be started. Begun requests count against the limit. Of those that wait to be sent again,
-// up to limit/4 requests are exempt. So if many requests wait, no further requests are started.
+// freeRequests returns how many more requests may be started. Begun requests count against the limit, except for
+// up to limit/4 requests that wait to be sent again. Without this bound, requests would be started even while many others wait.
 func (s *side) freeRequests(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
@@ -97,8 +97,7 @@ type throttle struct {
 }
 
 // throttled counts a throttled request as a sign that the account is busy. One busy partition is not such a sign, but several busy partitions are.
-// So each partition counts at most once in a measurement, no matter how many of its units are throttled. A throttled query that reads only one
-// partition does not count.
+// So a partition's throttled units count only once in a measurement, and throttled queries that read only one partition do not count.
 func (p *pacer) throttled(t throttle) {
 	s := &p.source
 	switch {
@@ -145,7 +144,7 @@ func (p *pacer) hasRoom(f *frontier) (ok bool) {
 	if bytes > p.options.Room() {
 		return false
 	}
-	if p.part == nil { // takes more than memory.Small bytes, because a smaller part could not grow
+	if p.part == nil { // a part of at most memory.Small bytes could not grow beyond that size
 		p.part, ok = p.options.Memory.TryTake(max(bytes, memory.Small+1))
 		return ok
 	}
@@ -161,8 +160,8 @@ func (p *pacer) heldBytes(f *frontier) int64 {
 }
 
 // returnUnused reduces the sweep's part of the memory to the bytes that the sweep holds. If the sweep holds more than [Options.Room]
-// bytes, the budget does not count the bytes above Room. The garbage collector's limit already allows for twice Room, so p.over
-// raises the limit only by the bytes that the sweep holds beyond twice Room.
+// bytes, the budget does not count the bytes above Room. The garbage collector's limit allows for twice Room. For the bytes
+// beyond twice Room, p.over raises this limit.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.heldBytes(f)
 	p.part.Keep(bytes)

@@ -40,7 +40,7 @@ func (p *plan) firstSteps() (all []savedStep) {
 	return all
 }
 
-// ranges returns the ranges of the sweep. If the row From is set, there are two ranges: the rest of the row's partition, and all later partitions.
+// ranges returns the ranges of the sweep. If p.scan.From is set, there are two ranges: the rest of its partition, and all later partitions.
 // Otherwise there is one range.
 func (p *plan) ranges() []key.Range {
 	all, from := p.scan.Bounds.Range(), p.scan.From
