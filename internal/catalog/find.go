@@ -305,7 +305,7 @@ func (rd *Reader) candidate(p plan, read wanted, row storage.Row) candidate {
 	return found
 }
 
-// versionClaimOf returns the position of a row's write among all writes of the same record.
+// versionClaimOf reads which of a record's writes an index row contains.
 func versionClaimOf(row storage.Entity) wal.VersionClaim {
 	s := wal.VersionClaim{Identity: store.IdentityOf(row), Version: row.Int(store.VersionColumn)}
 	if text := row.Get(store.LineColumn); text != "" {

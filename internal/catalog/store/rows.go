@@ -144,7 +144,7 @@ func IdentityOf(row storage.Entity) index.IdentityHash {
 // HashOf returns the hash of a record.
 func HashOf(r record.Record) wal.ContentHash { return wal.ContentHash(r.Hash()) }
 
-// HeadRow returns the row of a head whose newest write is w.
+// HeadRow returns the row that records w as the newest write of w's identity.
 func HeadRow(w wal.Write, entry wal.EntryID, content wal.ContentHash, sure bool) storage.Entity {
 	return storage.Entity{Key: HeadKey(w.First, w.Identity), Properties: []storage.Property{
 		sureProperty(sure),

@@ -111,8 +111,8 @@ func (s *Store) ReadHead(ctx context.Context, first index.FirstHash, identity in
 }
 
 // Recorded returns the row of a committed entry. It searches the pending entries, and then the changes. So it also finds an
-// entry that becomes a change during the search. It does not find withdrawals that were applied. It also does not find an
-// entry whose changes were so old that they were deleted.
+// entry that becomes a change during the search. It does not find withdrawals that were applied, or
+// changes that were deleted because of their age.
 func (s *Store) Recorded(ctx context.Context, shard Shard, id wal.EntryID) (row storage.Entity, found bool, err error) {
 	for _, prefix := range []string{EntryPrefix, ChangePrefix} {
 		if row, found, err = s.Log.Get(ctx, shard.EntryKey(prefix, id)); found || err != nil {
@@ -153,7 +153,7 @@ func (s *Store) Copies(ctx context.Context, w wal.Write) ([]Copy, error) {
 	return all, g.Wait()
 }
 
-// Good reports whether the copy contains the head's newest write.
+// Good reports whether the copy has the head's identity, version and content.
 func (x Copy) Good(h *Head) bool {
 	return x.Ours(h) && x.Slot.Version == h.Version && HashOf(x.Record) == h.Content
 }
@@ -163,8 +163,8 @@ func (x Copy) Ours(h *Head) bool {
 	return x.Slot.State == wal.HasRecord && x.Slot.Identity == h.Identity
 }
 
-// Logged returns the record that the head's write has stored. It uses a copy with the hash that the head contains. If no copy has this
-// hash, Logged reads the head's entry.
+// Logged returns the record that the head's write has stored. It takes the record from a copy in `all`
+// that has the head's hash. If there is no such copy, Logged reads the head's entry.
 func (s *Store) Logged(ctx context.Context, h *Head, all []Copy) (r record.Record, found bool, err error) {
 	for _, x := range all {
 		if x.Slot.State == wal.HasRecord && HashOf(x.Record) == h.Content {

@@ -99,8 +99,9 @@ const (
 	Taken                 // a record with other contents has the identity
 )
 
-// Insertion decides whether to insert a record. The argument `head` is the head of the record's identity, or nil. If `head` is nil,
-// the version is the time in ticks. This version is greater than the versions of all records that had this identity before.
+// Insertion decides whether to insert a record. The argument `head` is the head of the record's identity, or nil. If `head` is
+// nil, the version of the returned write is the time in ticks. This version is greater than the versions of all records that had
+// this identity before.
 func Insertion(head *Head, w Write, content ContentHash, now time.Time) (Write, Verdict) {
 	w = following(head, w, now)
 	switch {
@@ -189,7 +190,7 @@ func Settle(h *Head, w Write, pending bool) Clearing {
 	return Clear
 }
 
-// VersionClaim is the position of an index row's write among all writes of the same record.
+// VersionClaim says which of a record's writes an index row contains.
 type VersionClaim struct {
 	Identity index.IdentityHash
 	Version  int64
