@@ -99,7 +99,7 @@ func (t *Tables) Begin(ctx context.Context) (err error) {
 	return err
 }
 
-// With --all, checkOptions also checks that exports of many tables are complete.
+// checkOptions checks the options. With --all, it also checks that exports of many tables are complete.
 func (t *Tables) checkOptions(ctx context.Context) error {
 	err := t.check()
 	if err == nil && t.Choice.All {
@@ -161,7 +161,8 @@ func (t *Tables) choose(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// find chooses the tables, and makes a checkpoint if one was requested. The checkpoint of an export to a directory is always in that directory.
+// find chooses the tables, and makes a checkpoint if one was requested. If none was requested, find makes the
+// checkpoint of an export to a directory in that directory.
 func (t *Tables) find(ctx context.Context) error {
 	names, err := t.choose(ctx)
 	if err != nil {

@@ -125,7 +125,7 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 		var lines Lines
 		var now sweep.Totals
 		r, err := j.runWork(ctx, record, began, nil, func(opts sweep.Options) (all sweep.Totals, err error) {
-			if j.in == nil { // the input is stdin, and reading it may make the job wait
+			if j.in == nil { // stdin is opened only here, because reading it may make the job wait
 				j.in, _ = o.openLines(ctx)
 			}
 			lines.Unproven = true
@@ -163,7 +163,7 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 			if err == nil && windows == 0 && all.Rows == 0 { // the source is an empty table
 				err = o.To.Table().Create(ctx)
 			}
-			if ctx.Err() != nil && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) { // the interrupt may also have ended the program that writes to stdin
+			if ctx.Err() != nil && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) { // err may be nil, because the interrupt may also have ended the program that writes to stdin
 				err = task.ErrInterrupted
 			}
 			if err != nil && !errors.Is(err, task.ErrInterrupted) && !errors.As(err, new(*fs.PathError)) {

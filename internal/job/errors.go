@@ -48,7 +48,7 @@ func (h Hinted) Unwrap() error { return h.Err }
 // Hint adds advice to an error.
 func Hint(err error, hint string) error { return Hinted{err, hint} }
 
-// Unopened returns the error for a file that cannot be opened. The error names the file's option, unless option is "". If an interrupt ended the wait
+// Unopened returns the error for a file that cannot be opened. The error names the file's option, unless `option` is "". If an interrupt ended the wait
 // for a pipe, Unopened returns [task.ErrInterrupted].
 func Unopened(option string, err error) error {
 	if errors.Is(err, context.Canceled) {
