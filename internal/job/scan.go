@@ -22,7 +22,7 @@ type ScanOptions struct {
 // errEnough ends a scan that has read as many rows as requested.
 var errEnough = errors.New("enough rows")
 
-// Scan calls fn with the rows of a place, in order. If fn is nil, it counts them.
+// Scan calls fn with the rows of a place, in order. If fn is nil, Scan only counts the rows.
 func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Row) error) (sweep.Totals, error) {
 	s, err := o.specOf(o.From)
 	if err != nil {

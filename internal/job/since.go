@@ -67,8 +67,8 @@ func (w *changes) filter() string {
 	return storage.SinceFilter(w.from)
 }
 
-// narrow limits the sweep to the changed rows. It returns the window as FROM/BEGAN. FROM is the bound of the filter, or "" for all rows. BEGAN is the
-// time when the first run began. Without --since, narrow returns nil.
+// narrow limits the sweep to the changed rows. The result `window` has the form FROM/BEGAN. FROM is the bound of the filter, or "" for all rows. BEGAN
+// is the time when the first run began. Without --since, the results are nil and "".
 func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, window string, err error) {
 	if o.Since.Text == "" {
 		return nil, "", nil
@@ -232,7 +232,7 @@ func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err er
 	case dryRun && errors.Is(err, fs.ErrNotExist):
 		err = nil
 	case errors.Is(err, fs.ErrNotExist):
-		job, _ := json.Marshal(stateJob{&about}) // never fails, because about consists of strings
+		job, _ := json.Marshal(stateJob{&about}) // never fails, because a sinceCopy consists of strings
 		if s.file, err = journal.New(path, job); err == nil {
 			err = s.file.Renew(nil)
 			s.made = true

@@ -202,7 +202,7 @@ func (m *Meter) draw() {
 	if !m.begun {
 		text = join(Figures{Waiting: f.Waiting, Stopping: m.interrupted}.news(), m.width()-1)
 	}
-	fmt.Fprintf(m.out, "\r\x1b[K\x1b[?7l%s\x1b[?7h", lines.Plain(text)) // these codes turn the wrapping of long lines off and on
+	fmt.Fprintf(m.out, "\r\x1b[K\x1b[?7l%s\x1b[?7h", lines.Plain(text)) // \x1b[?7l and \x1b[?7h turn the wrapping of long lines off and on
 	m.shown = true
 }
 

@@ -37,8 +37,8 @@ func (r *rates) rateOver(last time.Duration) float64 {
 	return float64(to.rows-from.rows) / (to.at - from.at).Seconds()
 }
 
-// steadyRate returns the rate during the last quarter of the elapsed time. ok is false if the elapsed time is too short or the rate changes too much to
-// estimate the time left.
+// steadyRate returns the rate during the last quarter of the elapsed time. The result `ok` is false if the elapsed time
+// is too short to estimate the time left, or if the rate changes too much.
 func (r *rates) steadyRate() (rate float64, ok bool) {
 	const least, young, changes = 10 * time.Second, 20 * time.Second, 1.5
 	elapsed := r.samples[len(r.samples)-1].at

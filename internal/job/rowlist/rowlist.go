@@ -79,8 +79,8 @@ type Writer struct {
 	durable bool
 }
 
-// Create makes a list. For an existing file, which may be the list of another job, it returns [os.ErrExist]. If durable is set, rows are on the disk
-// when Add returns.
+// Create makes a list. For an existing file, which may be the list of another job, it returns [os.ErrExist]. If `durable` is true, rows are on the disk
+// when [Writer.Add] returns.
 func Create(ctx context.Context, path string, durable bool) (*Writer, error) {
 	mode := os.O_CREATE | os.O_WRONLY
 	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() {
@@ -89,7 +89,7 @@ func Create(ctx context.Context, path string, durable bool) (*Writer, error) {
 	return open(ctx, path, mode, durable)
 }
 
-// ErrNoList means that [Continue] refuses a file.
+// ErrNoList means that [Continue] refuses a file, because the file's end was not written by [Writer.Add].
 var ErrNoList = errors.New("is not a list of failed rows")
 
 // Continue continues a list, or makes it. If a process died while writing the last line, Continue removes this line. If the file's end was not
