@@ -19,7 +19,7 @@ type Key struct {
 	Row       string // RowKey
 }
 
-// Clone returns a copy of k. If k is a part of a longer text, the longer text can then be freed.
+// Clone returns a copy of k that shares no memory with k. So if k was cut from a longer text, the copy does not keep that text in memory.
 func (k Key) Clone() Key {
 	return Key{Partition: strings.Clone(k.Partition), Row: strings.Clone(k.Row)}
 }

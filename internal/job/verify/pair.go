@@ -161,7 +161,7 @@ func (p *pair) positionOf(token *key.Token) (*position, error) {
 	return at, nil
 }
 
-// hold returns the token of a position, or nil at the end. If there is room, hold keeps the position's rows in memory.
+// hold returns the token of a position, or nil if no rows follow. If there is room, hold keeps the position's rows in memory.
 func (p *pair) hold(at *position) *key.Token {
 	from := bookmark{After: at.after}
 	bytes := int64(0)
@@ -214,7 +214,7 @@ func (p *pair) heldBytes() int64 {
 	return p.bytes
 }
 
-// expire drops a position and its rows, unless the token has another position now.
+// expire drops a position and its rows, if `held` still contains this position.
 func (p *pair) expire(token key.Token, at *position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

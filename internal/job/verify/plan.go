@@ -55,7 +55,7 @@ func (f *PlanFile) append(text []byte) (io.Reader, error) {
 	return io.NewSectionReader(f.file, at, int64(len(text))), nil
 }
 
-// Plan holds the rows that a sync copies, changes and deletes in a table, with their ETags in the destination. A comparison makes the plan
+// Plan holds the rows of one table that a sync copies, changes or deletes, with their ETags in the destination. A comparison makes the plan
 // ([Options].Plan), and [Plan.Apply] carries out the plan.
 type Plan struct {
 	file    *PlanFile // nil for a plan that only counts
@@ -118,7 +118,7 @@ func (e *entries) flush(f *PlanFile) error {
 	return err
 }
 
-// each calls fn with the rows, in parts. The rows of a part are in table order, and have their ETags. A second call finds no rows.
+// each divides the rows into parts, and calls fn with each part. The rows of a part are in table order, and have their ETags. A second call finds no rows.
 func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
 	return place.Windows(place.JSONLines(io.MultiReader(e.blocks...)), false, nil, func(rows place.Rows, _ int) error {
 		pages := make([]int64, len(rows))
@@ -131,7 +131,8 @@ func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
 }
 
 // add adds the differing rows of a page to the plan. Each of these rows has the ETag of the destination's row with the same key, if there is one. The
-// argument stay is the number of destination rows whose source rows do not match the filter. The sync leaves these rows in the destination.
+// argument `stay` is the number of destination rows that seem extra only because the filter leaves out the source's rows with the same keys. The sync
+// leaves these rows in the destination.
 func (p *Plan) add(missing, different, extra []storage.Row, stay int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,9 +196,9 @@ func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 
 // Do adds rows to the plan. A comparison with a filter does not read the rows that the filter leaves out. So the
 // comparison may call a row missing although the destination contains the row, or extra although the source contains
-// the row. Therefore, if there is a filter, Do looks up these rows without the filter. If a row that was called missing
-// is in the destination, the sync changes it there. If a row that was called extra is in the source, the sync does not
-// delete it from the destination.
+// the row. Therefore, if there is a filter, Do looks up these rows without the filter. If Do finds a "missing" row in the
+// destination, the sync changes this row there. If Do finds an "extra" row in the source, the sync does not delete this
+// row from the destination.
 func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (r action.Result, err error) {
 	of := map[sweep.Kind][]storage.Row{}
 	for _, row := range rows {

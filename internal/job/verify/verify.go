@@ -50,9 +50,9 @@ type Options struct {
 	Depth         Depth
 	// AllowExtra makes the comparison ignore rows that only the destination has.
 	AllowExtra bool
-	// Only, if set, is a filter without "or" for the source's rows, in addition to the filter for both places.
+	// Only, if set, is an additional filter for the source's rows alone. It must not contain "or".
 	Only string
-	// Plan, if set, receives the rows to sync. The comparison must be exact, and cannot be resumed.
+	// Plan, if set, receives the rows to sync. In that case, Depth must be Exact, and the comparison cannot be resumed.
 	Plan *Plan
 }
 
@@ -117,7 +117,7 @@ func Differences(rows []storage.Row, allowExtra bool) (ofSource int64, found []s
 	return ofSource, found
 }
 
-// verdict describes how a row of a pair differs. It is stored in the row's note. A row that is equal in both places has no note.
+// verdict describes how a row differs between the two places. It is stored in the row's note. A row that is equal in both places has no note.
 type verdict struct {
 	kind   sweep.Kind
 	detail string

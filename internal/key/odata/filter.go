@@ -25,7 +25,7 @@ type Filter struct {
 func (f *Filter) Comparisons() int { return f.comparisons }
 
 // Match reports whether the row satisfies the filter. If a property is missing or has another type, every comparison with it is
-// false. For a missing property a, both "a eq 1" and "a ne 1" are false, but "not (a eq 1)" is true.
+// false. For example, if the row has no property "x", both "x eq 1" and "x ne 1" are false, but "not (x eq 1)" is true.
 func (f *Filter) Match(row Row) bool { return f.root.match(row) }
 
 // Range returns a range of keys that contains all matching rows. It uses only the comparisons of PartitionKey and RowKey that
@@ -113,7 +113,7 @@ func parseOperator(s string) (operator, bool) {
 	return 0, false
 }
 
-// holds reports whether "a operator b" is true. The argument c is the result of compare(a, b).
+// holds reports whether "a operator b" is true. The argument `c` is the result of compare(a, b).
 func (o operator) holds(c int) bool {
 	switch o {
 	case eq:

@@ -170,7 +170,7 @@ func (p *parser) operand() (operand, error) {
 	return operand{property: word}, nil
 }
 
-// quoted parses a string in single quotes. Two quotes within the string mean one quote.
+// quoted parses a string in single quotes. Within the string, two consecutive quotes mean one quote.
 func (p *parser) quoted() (string, error) {
 	text, rest, ok := CutQuoted(p.rest)
 	if !ok {

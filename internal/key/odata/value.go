@@ -18,8 +18,8 @@ import (
 // Type is an EDM primitive type that the Table service stores.
 type Type uint8
 
-// The types of the service's data model. The numbers must not change, because the hashes of stored records depend on them.
-// (Microsoft Learn, "Payload format for Table service operations")
+// The types of the service's data model (Microsoft Learn, "Payload format for Table service operations"). Their numbers must not
+// change, because the hashes of stored records depend on these numbers.
 const (
 	String Type = iota
 	Boolean
