@@ -137,7 +137,7 @@ func New(o Options) (*Emulator, error) {
 	return e, e.SetFaults(o.Faults)
 }
 
-// SetKey replaces the account's key. Requests signed with the old key are then refused. Connection strings still contain the first key.
+// SetKey replaces the account's key. Requests signed with the old key are then refused. The emulator's connection strings keep the original key.
 func (e *Emulator) SetKey(text string) error {
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {

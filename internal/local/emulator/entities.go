@@ -111,7 +111,7 @@ func decodeToken(s string) (string, bool) {
 	return string(b), err == nil
 }
 
-// onTable returns a function that finds the table, and calls the function do with the table.
+// onTable returns a function that finds the table and passes it to `do`.
 func (s tableService) onTable(name string, do func(*table.Table, time.Time, fault.Plan) (response, error)) run {
 	return func(now time.Time, plan fault.Plan) (response, error) {
 		stored, err := s.tables.Get(name, now)
@@ -136,8 +136,8 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	op := operation{Request: fault.Request{
 		Kind:  fault.Query,
 		Table: t.resource,
-		// The identity contains only the token's key. After an empty page, the next query begins at the same key as the query
-		// that returned the page. So the next query counts as a retry of that query.
+		// The identity contains the token's key, but not its hops. A query that continues after an empty page begins at the same
+		// key as the query before it, and therefore counts as a retry.
 		Identity: strings.Join([]string{"query " + t.resource, values.Get("$filter"), values.Get("$select"), values.Get("$top"), at.key.Partition, at.key.Row}, "\x00"),
 	}}
 	if q.Filter != nil {

@@ -21,7 +21,7 @@ import (
 // request out, and answers.
 type pipeline struct {
 	*Emulator
-	name    string // the service's name in host names
+	name    string // "table", "queue" or "blob", as in the services' host names
 	service service
 }
 
@@ -44,7 +44,7 @@ type call struct {
 	Method string // the request's method, or the method that the request tunnels; see method
 	query  url.Values
 	body   []byte
-	path   string // decoded, without the account, with its leading slash
+	path   string // the URL's path, decoded, without "/ACCOUNT" at the beginning
 	id     string // the answer's x-ms-request-id
 }
 
@@ -125,8 +125,8 @@ func (p pipeline) event(e Event) {
 
 // prepare checks and reads the request.
 func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
-	// A request in the same process has no connection, so the error is ignored. Even a refused request needs the deadline, because net/http reads the rest
-	// of its body.
+	// The error is ignored, because requests that come through a Transport have no connection. Even a refused request needs
+	// the deadline, because net/http reads the rest of its body.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.clientTime))
 	if err := leftOut(c); err != nil {
 		return operation{}, err
@@ -184,7 +184,8 @@ func (p pipeline) read(c *call, w http.ResponseWriter) error {
 		switch {
 		case err == nil:
 		case err == io.EOF:
-			// Clear the deadline: net/http keeps reading during the answer, to notice when the client disconnects.
+			// Clear the deadline. During the answer, net/http keeps reading to notice when the client disconnects, and would take
+			// an expired deadline for a disconnection.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 			return nil
 		case errors.As(err, &tooLarge):
@@ -202,7 +203,7 @@ func bodyTooLarge(limit int64) error {
 		[2]string{"MaxLimit", strconv.FormatInt(limit, 10)})
 }
 
-// minRead is the minimum free space for a read, in bytes.
+// minRead is the minimum free space in the buffer before a read, in bytes.
 const minRead = 512
 
 // breakDown makes a request fail as planned. If the request was carried out, the argument `answer` is its answer.

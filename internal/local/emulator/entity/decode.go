@@ -77,7 +77,7 @@ func (d *Decoder) typeName(property string) string {
 	return ""
 }
 
-// member is a property with its JSON text, or an annotation with a property's name and type.
+// member pairs a property's name with its JSON text or, for an annotation, with its type.
 type member struct{ name, value string }
 
 func invalidInput(format string, args ...any) error {

@@ -29,7 +29,7 @@ const (
 	minDateTimeTicks = 504_911_232_000_000_000 // 1601-01-01
 
 	// The documentation has two limits on a key: 1,024 characters, and 1 KiB, which is 512 units of two bytes.
-	// maxKeyUnits is the stricter limit, so the service accepts every key of this length.
+	// maxKeyUnits is the stricter limit, so the service accepts every key up to this length.
 	maxKeyUnits = 512
 )
 
@@ -124,7 +124,7 @@ func (p Property) text() string {
 	return string(text)
 }
 
-// Merge returns the properties of p and of changes, sorted by name. A property of changes replaces the property of the same name.
+// Merge returns the properties in p and `changes`, sorted by name. If both have a property of the same name, Merge returns the one in `changes`.
 func (p Properties) Merge(changes Properties) Properties {
 	var all []Property
 	for q := range p.All() {
@@ -181,7 +181,7 @@ func Check(k key.Key, p Properties) error {
 	return nil
 }
 
-// size returns the value's share of the entity's size (Microsoft, "Understanding Windows Azure Storage Billing").
+// size returns how many bytes the property's value adds to the entity's size (Microsoft, "Understanding Windows Azure Storage Billing").
 func (p Property) size() int {
 	switch p.Type {
 	case odata.String:

@@ -47,7 +47,7 @@ type Injector struct {
 
 	mu      sync.Mutex // guards the fields below
 	fired   map[string]int
-	seen    map[uint64]int // the number of occurrences of each identity, by its hash
+	seen    map[uint64]int // how many requests have had each identity, by the identity's hash
 	buckets map[bucketKey]*bucket
 }
 

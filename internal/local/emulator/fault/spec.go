@@ -5,8 +5,8 @@
 //	seed=7; latency=2ms..20ms; busy p=0.01 retry-after=1s; timeout-after p=0.01 on=batch,insert
 //
 // An [Injector] applies a spec. For a [Request], it returns a [Plan], which the caller carries out. A random draw depends only on the seed, the rule,
-// the request's identity (such as table and keys) and the number of earlier requests with this identity. The order of requests does not matter. Rate
-// limits depend on the time, which the caller passes.
+// the request's identity (such as table and keys) and the number of earlier requests with this identity. So the order of
+// requests with different identities does not matter. Rate limits depend on the time, which the caller passes.
 //
 // # Rules
 //
@@ -119,7 +119,7 @@ type rule struct {
 	min, max   time.Duration // for latency
 	by         time.Duration // for delay and deletion
 	retryAfter time.Duration // for the header Retry-After of answers with status 503; 0 for no header
-	rows       int           // for short-page; if 0, the number is random
+	rows       int           // for short-page: the page's length, or 0 for a random one
 
 	on    []Kind // empty for every kind
 	table string // "" for every table
