@@ -19,7 +19,7 @@ import (
 // NewKey returns a random key.
 func NewKey() string { return rand.Text() }
 
-// serve starts the HTTP server. It accepts no requests after ctx ends, and sends no answers after the work context
+// serve starts the HTTP server. The server accepts no requests after ctx ends, and sends no answers after the work context
 // ends.
 func (h *Host) serve(ctx, work context.Context) {
 	s := &http.Server{Handler: http.HandlerFunc(h.front), ReadHeaderTimeout: 30 * time.Second}

@@ -51,13 +51,13 @@ type Options struct {
 
 // Times are the durations for which the host waits.
 type Times struct {
-	Drain   time.Duration // how long running invocations may continue when the host ends
+	Drain   time.Duration // the time for which running invocations may continue after the host begins to stop
 	Grace   time.Duration // the time between an invocation's time-out and the end of its process
 	Pause   time.Duration // the time between two attempts to get a timer's lease while storage is unavailable
 	Restart time.Duration // the time between a failed start of a handler and the next attempt
 }
 
-// defaultTimes returns the real host's times. The real host does not have Pause.
+// defaultTimes returns the real host's times, except Pause, which the real host does not have.
 func defaultTimes() Times {
 	return Times{Drain: 10 * time.Second, Grace: 2 * time.Second, Pause: 5 * time.Second, Restart: 3 * time.Second}
 }

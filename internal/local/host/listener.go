@@ -28,8 +28,8 @@ const poisonLife = 7 * 24 * time.Hour
 const (
 	// minPolling is the minimum wait between two polls. (QueuePollingIntervals of the queue extension)
 	minPolling = 100 * time.Millisecond
-	// settling is the maximum time for deleting or moving a message after its invocation. These requests are
-	// sent even while the host stops.
+	// settling is the maximum time for deleting or moving a message after its invocation. The host also deletes and moves
+	// messages while it stops.
 	settling = 10 * time.Second
 )
 
@@ -47,7 +47,7 @@ type listener struct {
 // between polls of an empty queue. The function `invoke` runs the app's function with a decoded message.
 //
 // A message is settled when it is deleted, visible again or in the poison queue. After ctx ends, Poll returns as soon as all its messages are
-// settled. If the work context ends, the instance is lost: Poll returns without settling more messages, and invoke must end.
+// settled. If the work context ends, the instance is lost: `invoke` must return, and Poll returns without settling more messages.
 func Poll(ctx, work context.Context, messages, poison *storage.Queue, options hostjson.Queues, random func() float64, log zerolog.Logger,
 	invoke func(ctx context.Context, m envelope.Message) error) {
 	l := listener{queue: messages, poison: poison, options: options, random: random, invoke: invoke, log: log}
@@ -71,8 +71,7 @@ func (l *listener) poll(ctx, work context.Context) {
 			<-finished
 			held--
 		}
-		// Use the work context, not ctx: if the request were aborted, it could still take messages, and they would stay
-		// hidden.
+		// Use the work context, not ctx: the service could still carry out an aborted request, and the messages would stay hidden.
 		messages, err := l.queue.Get(work, l.options.BatchSize, MessageLease)
 		if err != nil && !storage.NotFound(err) && ctx.Err() == nil { // a missing queue is not an error, because the app creates it
 			l.log.Warn().Err(err).Msg("cannot read the queue")
@@ -116,7 +115,7 @@ func (l *listener) process(ctx context.Context, m storage.Message) {
 		err = l.invokeRenewing(ctx, &m, text)
 	}
 	if ctx.Err() != nil {
-		return // the instance is lost, and the message returns when its lease ends
+		return // the instance is lost, and the message becomes visible again when its lease ends
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
 	defer cancel()
@@ -208,7 +207,7 @@ func decode(text string, isBase64 bool) (string, error) {
 	return string(b), nil
 }
 
-// backoff is the host's RandomizedExponentialBackoffStrategy. After a poll that found a message, the wait is the
+// backoff is the real host's RandomizedExponentialBackoffStrategy. After a poll that found a message, the wait is the
 // minimum. Each further wait is about twice as long as the wait before it.
 type backoff struct {
 	most     time.Duration

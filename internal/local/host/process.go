@@ -127,7 +127,7 @@ func logLine(log zerolog.Logger, level zerolog.Level, line string) {
 	log.WithLevel(level).Fields(fields).Msg(message)
 }
 
-// unusedPort returns a free port, as the real host does. If another program takes the port first, the handler exits, and is restarted with another
+// unusedPort chooses a free port, as the real host does. If another program takes the port first, the handler exits, and is restarted with another
 // port.
 func unusedPort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -175,7 +175,7 @@ func (p *process) waitReady(ctx context.Context, client *http.Client, limit time
 	}
 }
 
-// sign adds the secret, which all requests of the host have.
+// sign adds the secret that proves that the host sent the request.
 func (p *process) sign(r *http.Request) { r.Header.Set(envelope.HeaderSecret, p.secret) }
 
 // mark sets the headers that every request of an invocation needs.

@@ -7,8 +7,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// mergeSettings merges the settings of local.settings.json, the environment and the options into the environment of the handlers. Later settings
-// override earlier ones, as in Core Tools.
+// mergeSettings returns the environment variables of the handlers. The options override the host's own environment, which overrides
+// local.settings.json, as in Core Tools.
 func mergeSettings(local map[string]string, environ []string, options map[string]string) storage.Settings {
 	s := storage.Settings{}
 	maps.Copy(s, local)

@@ -26,8 +26,8 @@ type timer struct {
 	function hosted
 	lease    *lease
 
-	// state contains the schedule's state. While a goroutine writes the state to the lease, the channel is empty,
-	// because two concurrent writes would look like the writes of two hosts.
+	// state contains the schedule's state. A goroutine that writes the state to the lease keeps the channel empty
+	// meanwhile, so that other goroutines wait: two concurrent writes would look like the writes of two hosts.
 	state chan envelope.Status
 }
 
@@ -90,7 +90,7 @@ func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	}
 }
 
-// record renews the lease and stores the schedule's state in it. changed is the new state, or nil for no change.
+// record renews the lease and stores the schedule's state in it: *changed, or the current state if `changed` is nil.
 func (t *timer) record(ctx context.Context, changed *envelope.Status) error {
 	status := <-t.state
 	defer func() { t.state <- status }()
@@ -107,7 +107,7 @@ func (t *timer) record(ctx context.Context, changed *envelope.Status) error {
 // immediately.
 func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 	schedule := t.function.schedule
-	// Round removes the monotonic clock, which stops while the machine sleeps.
+	// Round removes the reading of the monotonic clock, which stops while the machine sleeps.
 	now := time.Now().Round(0)
 	if status.Next.IsZero() {
 		status.Next = schedule.Next(now)
