@@ -150,7 +150,7 @@ func (t *Tables) Run(ctx context.Context) error {
 				p.Meter.Print(Failed, r.Error)
 			}
 			err := t.record(r, p)
-			if err != nil || errors.Is(cause, storage.ErrAway) { // other tables would wait for the same account
+			if err != nil || errors.Is(cause, storage.ErrAway) { // if an account does not answer, the other tables would wait for it too
 				stop(cmp.Or(err, cause))
 			}
 			return err
@@ -224,7 +224,7 @@ func (h Home) Address() string {
 }
 
 // tableNames returns the sorted names of the tables, including incomplete exports. The result `own` contains the tables with the state of an app or of an
-// app's host. The result `names` contains all other tables. A table in own must not be restored, because its old rows would undo later work of the app.
+// app's host. The result `names` contains all other tables. A table in `own` must not be restored, because its old rows would undo later work of the app.
 func (h Home) tableNames(ctx context.Context) (names, own []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)

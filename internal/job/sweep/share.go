@@ -44,8 +44,8 @@ type pool struct {
 // part returns how many concurrent requests one sweep may make.
 func (p *pool) part() int { return max(1, int(p.most)/p.share.sweepCount()) }
 
-// take reserves a request. If the pool has no free request, take returns false. For example, a new sweep gets requests only when the other sweeps
-// make fewer requests.
+// take reserves a request. If the pool has no free request, take returns false. For example, this happens to a new sweep until the other sweeps make
+// fewer requests.
 func (p *pool) take() bool {
 	if p.begun.Add(1) > p.most {
 		p.begun.Add(-1)

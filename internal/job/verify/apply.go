@@ -21,8 +21,8 @@ type Applied struct {
 	Kept                     int64 // rows that Apply left alone, because another program has changed them in the destination or the source since the plan was made
 }
 
-// Apply carries out a plan once. It copies the missing and different rows as they are now in the source, and then deletes the extra rows. It deletes
-// nothing if a row could not be copied. The argument o contains the options of the comparison.
+// Apply carries out a plan once. It reads the missing and different rows again from the source, writes them to the destination, and then deletes the
+// extra rows. If a row could not be copied, Apply deletes nothing.
 //
 // Apply writes or deletes a row only if the row is unchanged in the destination since the plan was made. If `fixed` is false, Apply deletes a row only
 // if the source still lacks the row. If `fixed` is true, the source cannot have changed, for example because it is an export, so Apply does not check
@@ -63,8 +63,8 @@ func (p *Plan) Apply(ctx context.Context, s sweep.Spec, destination *storage.Tab
 	})
 }
 
-// plannedRows reads the plan's rows from the source as they are now, and adds the ETags from the plan. A page contains only rows from one page of the
-// comparison that made the plan. So plannedRows makes hardly more queries than the comparison.
+// plannedRows reads the plan's rows again from the source, and adds the ETags from the plan. A page contains only rows from one page of the
+// comparison that made the plan, so plannedRows makes hardly more queries than the comparison did.
 type plannedRows struct {
 	storage.Source
 	filter string

@@ -16,9 +16,9 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// pair reads two tables as if they were a single table with the rows of both. If a row differs, its note contains a
-// verdict, which describes the difference. The ETag of such a row is the ETag of the destination's row, or "" if the
-// destination has no row with this key.
+// pair reads two tables as if they were a single table with the rows of both. If a row differs between the two tables,
+// its note contains a verdict, which describes the difference. The ETag of such a row is the ETag of the destination's
+// row, or "" if the destination has no row with this key.
 //
 // A merged page is made from a page of each table, and ends where one of these two pages ends. The remaining rows of the other page are held for the
 // next query. The next query reads from a table only if pair holds less than a page of this table's rows. So if the tables are equal, a merged page
@@ -40,10 +40,10 @@ type pair struct {
 	most   func() int64
 }
 
-// Pair returns a source that has the rows of two places. Its pages should be read one after another. After each query, the source keeps in memory
-// the rows that the next query will need. The memory comes from the budget, and the argument `most` is the maximum size of these rows, in bytes. If
-// there is no memory for the rows, the next query reads them again. The argument `filter` is a condition without "or" for the source's rows, or ""
-// for all rows. [Differences] interprets the rows.
+// Pair returns a [storage.Source] with the rows of two places. Its pages should be read one after another, because each query keeps in memory the
+// rows that the next query will need. The memory comes from the budget, and the argument `most` is the maximum size of these rows, in bytes. If
+// there is no memory for the rows, the next query reads them again. The argument `filter` applies only to the rows of `source`; it must not contain
+// "or", and "" selects all rows. [Differences] interprets the rows.
 func Pair(source, destination storage.Source, depth Depth, filter string, most int64, budget *memory.Budget) storage.Source {
 	p := newPair(source, destination, Options{Depth: depth, Only: filter}, func() int64 { return most })
 	p.budget = budget
