@@ -92,7 +92,7 @@ func resolved(path string) string {
 
 // Put implements [Objects]. The file gets its name only after its content is on the disk.
 func (d Directory) Put(_ context.Context, name string, content []byte) (made bool, err error) {
-	if !strings.Contains(name, "/") { // the data directory may contain many files, so Put clears nothing there; Leftover finds its incomplete files
+	if !strings.Contains(name, "/") { // the data directory may contain many files, so Put does not remove incomplete files there; Leftover finds them
 		_ = d.pathTo(name).Clear() // safe, because the export is locked
 	}
 	err = d.pathTo(name).Create(func(w io.Writer) error {

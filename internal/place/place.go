@@ -91,7 +91,7 @@ func isFile(name string) bool {
 // IsCSV reports whether a file with this name contains CSV.
 func IsCSV(name string) bool { return ext(name) == ".csv" }
 
-// ext returns the ending of a file's name, without the ending of its compression.
+// ext returns the ending of a file's name, such as .csv for rows.csv.gz.
 func ext(name string) string {
 	return filepath.Ext(strings.TrimSuffix(strings.ToLower(name), exts[CompressOf(name)]))
 }

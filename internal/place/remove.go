@@ -15,9 +15,9 @@ import (
 // Removal is the progress of an export's deletion.
 type Removal struct {
 	// Tables is set only for an export of many tables. While Gone is false, Tables counts the tables whose data has been deleted. When
-	// Gone becomes true, Tables starts again at 0, and counts the tables whose lists have been deleted too.
+	// Gone becomes true, Tables restarts at 0, and counts the tables whose lists have been deleted.
 	Tables int  `json:"tables,omitempty"`
-	Files  int  `json:"files,omitempty"` // the number of deleted data files of the next table
+	Files  int  `json:"files,omitempty"` // how many data files of the current table are deleted
 	Gone   bool `json:"gone,omitempty"`  // all data is deleted, so the lists can be deleted
 	Done   bool `json:"-"`               // everything is deleted
 }
@@ -68,8 +68,8 @@ func (r *remover) readIfExists(ctx context.Context, name string, most int64) ([]
 	return text, err
 }
 
-// hasID reports whether an object exists. The argument `text` is the object's content, or nil if it does not exist. If the
-// object has the id of another export, hasID fails.
+// hasID reports whether the object `name` exists, that is, whether its content `text` is not nil. If the object has the id of
+// another export, hasID fails.
 func hasID(name string, text []byte, id ExportID, parse func() (ExportID, error)) (bool, error) {
 	if text == nil {
 		return false, nil
@@ -172,8 +172,8 @@ func lostList(name, what string) error {
 // stepFile matches the names of data files that the app's steps write.
 var stepFile = regexp.MustCompile(`^data/[0-9a-v]{24}-[0-9a-f]{16}\.jsonl\.zst$`)
 
-// Withdraw deletes the claim of an export of one table that will not be completed. A missing claim, or a claim of another
-// export, is not an error.
+// Withdraw gives up an export of one table: it deletes the export's claim. A missing claim, or a claim of another export, is
+// not an error.
 func Withdraw(ctx context.Context, o Objects, id ExportID) error {
 	return withdraw(ctx, o, Claim{preamble: preamble{format, version, id}})
 }
@@ -204,7 +204,7 @@ func ClearLate(ctx context.Context, o Objects) error {
 	if err != nil && !storage.NotFound(err) {
 		return err
 	}
-	name, err := firstOf(ctx, o, ClaimName, ManifestName, FilesName) // checked after the listing, because a new export writes its claim before its data
+	name, err := firstOf(ctx, o, ClaimName, ManifestName, FilesName) // after the listing, because a new export whose data was listed has already written its claim
 	if err != nil || name != "" {
 		return err
 	}
@@ -325,7 +325,7 @@ func (r *remover) removeData(ctx context.Context, prefix string, id ExportID) er
 	return nil
 }
 
-// removeDataWithoutFiles is removeData for an export that lacks files.jsonl. It fails if data files remain.
+// removeDataWithoutFiles is removeData for an export that lacks files.jsonl. It fails if data files exist, because nothing lists them.
 func (r *remover) removeDataWithoutFiles(ctx context.Context, prefix string, sealed bool) (err error) {
 	left := false
 	err = r.List(ctx, prefix+DataPrefix, func(name string, _ int64) error {

@@ -27,7 +27,7 @@ const (
 	maxWindow   = 128 << 20 // the maximum window that the zstd tool accepts by default
 )
 
-// Rows are rows in memory, in table order. They answer queries like a table.
+// Rows are rows in memory, in table order. They answer queries as a table does.
 type Rows []storage.Row
 
 // Address implements [storage.Source].
@@ -66,8 +66,8 @@ var (
 	ErrNoObject = errors.New("it does not begin with {") // used only for the first line
 )
 
-// JSONLines reads rows from lines with one JSON object each. A line that is not a row ends the input. If storing the row in a table would change a
-// value, the error is a [BadLine].
+// JSONLines reads rows from lines with one JSON object each. If storing a row in a table would change a value, the error is a
+// [BadLine], and the next lines can still be read. After any other error, they cannot.
 func JSONLines(from io.Reader) Lines {
 	in := lines.NewReader(from, maxLine)
 	return func() (row storage.Row, bytes int, err error) {
@@ -78,7 +78,7 @@ func JSONLines(from io.Reader) Lines {
 		row, err = storage.ParseLine(line.Text)
 		var inexact *storage.Inexact
 		switch {
-		case !utf8.Valid(line.Text): // decoding would change the names of the properties
+		case !utf8.Valid(line.Text): // decoding would replace invalid bytes in the names of properties
 			err = lines.NotUTF8(line.Text)
 		case errors.As(err, &inexact):
 			return row, 0, &BadLine{line.Number, row.Key, err}
@@ -104,7 +104,8 @@ func JSONLines(from io.Reader) Lines {
 // Windows calls fn with windows of rows. Each window is sorted, and ends at 50,000 rows or about 16 MiB. If several
 // rows of a window have the same key, the window keeps only the last. If `merge` is true, this row also gets the
 // properties that only the earlier rows have. The second argument of fn is the number of rows that the window has
-// not kept. Windows calls the function `bad` with each [BadLine]. If `bad` is nil, a BadLine ends the input.
+// not kept. Windows calls the function `bad` with each [BadLine]. If `bad` is nil, Windows stops at the first
+// BadLine and returns it.
 func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows, repeated int) error) error {
 	var rows Rows
 	size := 0

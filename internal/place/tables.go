@@ -209,7 +209,7 @@ func ExportsIn(ctx context.Context, o Objects) (names []string, err error) {
 	return slices.Compact(names), err
 }
 
-// forEach calls do with the index of each item. It makes several calls concurrently.
+// forEach calls the function `do` with the index of each item. It makes several calls concurrently.
 func forEach[T any](items []T, do func(i int) error) error {
 	var group task.Group
 	group.SetLimit(tablesAtOnce)

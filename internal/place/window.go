@@ -39,8 +39,8 @@ func CheckFilter(filter string) error {
 	return err
 }
 
-// take examines rows. If a row matches the query, take adds the row to the page p. If the page becomes full, the result
-// rest contains the rows that were not examined. The result `ended` reports whether the query's range has ended.
+// take examines rows. If a row matches the query, take adds the row to the page p. If the page becomes full, or the
+// query's range ends, the result `rest` contains the remaining rows. The result `ended` reports whether the range has ended.
 func (w window) take(rows []storage.Row, p *storage.Page) (rest []storage.Row, ended bool) {
 	for i, row := range rows {
 		side := w.Range.Side(row.Key)

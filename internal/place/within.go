@@ -16,7 +16,7 @@ import (
 
 // An export must not begin within another export, or around one, because a reader of the outer export would find the
 // objects of the inner export. An export of many tables is an exception, because it contains the exports of single
-// tables. In this case, the place is checked only for the export of many tables, not for each table.
+// tables. In this case, the place is checked only when the export of many tables begins, not when the exports in it begin.
 
 // markers are the names of the objects that mark a place as an export.
 var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
@@ -95,14 +95,14 @@ func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 	}
 }
 
-// patience is the approximate time that an export waits until an export inside it yields. To yield,
-// the inner export needs a few requests.
+// patience is the approximate time that an export waits until an export inside it yields. A few seconds
+// are enough, because yielding takes only a few requests.
 const patience = 4 * time.Second
 
-// Take puts a claim, as [PutClaim] does. Then it checks whether another export has begun at the same moment, in a place that contains this place or lies in
-// it. Each export puts its claim before it checks. So at least one of two exports finds the other, and they never both continue. The inner export yields
-// immediately: it withdraws its claim. The outer export waits until the inner claim is gone, and yields if this takes too long. The export that yields
-// fails with [ErrTaken]. After any other error, Take tries briefly to withdraw the claim.
+// Take puts a claim, as [PutClaim] does. Then it checks whether a place that contains this place, or lies in it, has another export. Two such exports
+// may begin at the same moment, but each puts its claim before it checks. So at least one of them finds the other, and they never both continue. The
+// inner export yields immediately: it withdraws its claim. The outer export waits until the inner claim is gone, and yields if this takes too long.
+// The export that yields fails with [ErrTaken]. After any other error, Take tries briefly to withdraw the claim.
 //
 // The function `begun`, which may be nil, reports whether another process has begun the same export. If the claim already
 // exists, another process has put it. That process has died, or will soon begin the export, so Take waits a while. If
