@@ -50,7 +50,7 @@ func normalize(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	return normalizeString(t, v)
 }
 
-// normalizeString normalizes a value of a type that has the form of a string in JSON.
+// normalizeString is normalize for a type whose values are strings in JSON.
 func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	if v.Kind() != '"' {
 		return nil, fmt.Errorf("must be a string, because its type is %v", t)

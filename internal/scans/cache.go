@@ -22,7 +22,7 @@ type Cache[T any] struct {
 type cached[T any] struct {
 	value   T
 	at      time.Time     // when the value's read began; zero if it was never read
-	stale   bool          // read again even if fresh
+	stale   bool          // the next Get reads the value again, whatever its age
 	reading chan struct{} // closed when the current read has ended; nil if no read is running
 	failed  error         // the last read's error
 }
@@ -65,7 +65,7 @@ func (c *Cache[T]) getSince(ctx context.Context, id ledger.ScanID, start time.Ti
 			c.mu.Lock()
 			err := of.failed
 			c.mu.Unlock()
-			if errors.Is(err, storage.ErrAway) && storage.HasPatience(ctx) { // another read would wait as long as this one
+			if errors.Is(err, storage.ErrAway) && storage.HasPatience(ctx) { // return the error, because another read would wait just as long for the account
 				return value, err
 			}
 		case <-ctx.Done():

@@ -28,7 +28,7 @@ const (
 	maxParts     = 1 << 15   // values within a value, counted at all depths; also the highest index of an array
 	maxValue     = 2 << 20   // bytes of a value
 	maxRows      = 100       // rows that a program may return for one row
-	perSearch    = 1 << 8    // a search counts as this number of instructions
+	perSearch    = 1 << 8    // a search counts as at least this number of instructions
 	maxSearches  = 1 << 10   // number of searches after which a program is compiled again, because a compiled program keeps all regular expressions
 )
 
@@ -125,11 +125,11 @@ func guardOperator(q *gojq.Query) {
 	switch q.Op {
 	case gojq.OpAdd, gojq.OpDiv, gojq.OpAssign, gojq.OpModify, gojq.OpUpdateAlt, gojq.OpUpdateAdd, gojq.OpUpdateDiv:
 		*q = *checked(&inner)
-	case gojq.OpMul, gojq.OpSub: // the jq text is then: r as $b | l as $a | check | $a * $b
+	case gojq.OpMul, gojq.OpSub: // l * r becomes: r as $b | l as $a | check | $a * $b
 		*q = *bind(inner.Right, second, bind(inner.Left, first, pipe(call("_pair", variable(first), variable(second)),
 			checked(&gojq.Query{Left: variable(first), Op: q.Op, Right: variable(second)}))))
 		q.FuncDefs = inner.FuncDefs
-	case gojq.OpUpdateMul, gojq.OpUpdateSub: // the jq text is then: r as $c | l |= . * $c
+	case gojq.OpUpdateMul, gojq.OpUpdateSub: // l *= r becomes: r as $c | l |= . * $c
 		does := &gojq.Query{Left: identity(), Op: gojq.OpAdd + q.Op - gojq.OpUpdateAdd, Right: variable(operand)}
 		guardOperator(does)
 		*q = *bind(inner.Right, operand, checked(&gojq.Query{Left: inner.Left, Op: gojq.OpModify, Right: does}))

@@ -4,8 +4,8 @@
 // the program, so a repeated step writes the same rows. The program's instructions and bytes are limited, but its time is not
 // limited.
 //
-// A property keeps its type if its new value fits, so a program must state types only for new properties. [Map.Rows] describes
-// the rules.
+// A property keeps its type if its new value fits, so a program needs to state only the types of new properties. [Map.Rows]
+// describes the rules.
 package rowmap
 
 import (
@@ -125,7 +125,7 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 	}
 	out := b.begin(ctx, in)
 	defer func() {
-		if b.searches < maxSearches { // gojq keeps every regular expression, and each row may contain another regular expression
+		if b.searches < maxSearches { // otherwise drop b, because it keeps the regular expressions of all its searches
 			m.idle.Put(b)
 		}
 	}()

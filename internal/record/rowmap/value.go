@@ -19,7 +19,7 @@ import (
 // maxRowBytes is the maximum number of bytes of a row's values.
 const maxRowBytes = 1 << 20
 
-// typeSuffix is the end of a member's name if the member contains a property's type.
+// typeSuffix ends the name of a member that states a property's type.
 const typeSuffix = "@odata.type"
 
 type row struct {
@@ -66,7 +66,8 @@ func valueOf(p storage.Property) (v any, err error) {
 	return text, nil
 }
 
-// output converts a program's output to a row. It calls the function `changed` for changes of types.
+// output converts a program's output to a row. It calls the function `changed` for each property whose type has
+// changed without an annotation.
 func (r *row) output(v any, changed func(Change)) (e storage.Entity, err error) {
 	out, ok := v.(map[string]any)
 	if !ok {
@@ -158,8 +159,8 @@ func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 }
 
 // property returns the property for a value v. The argument `stated` is the type that the program states, or nil. The argument
-// original is the input row's property of the same name, and originalValue is that property's value. If the row had no property
-// of this name, both arguments are nil.
+// `original` is the input row's property of the same name, and `originalValue` is that property's value. If the row has no such
+// property, `original` and `originalValue` are nil.
 func property(name string, v, stated any, original *storage.Property, originalValue any) (p storage.Property, err error) {
 	if n, ok := v.(json.Number); ok {
 		v = plainNumber(n)
@@ -284,7 +285,8 @@ func sameNumber(a, b any) bool {
 	return fmt.Sprint(a) == fmt.Sprint(b)
 }
 
-// plainNumber converts a number that the function fromjson returns as text.
+// plainNumber converts a [json.Number], which the jq function fromjson returns, to an int, *big.Int or float64. It returns any
+// other value unchanged.
 func plainNumber(v any) any {
 	n, ok := v.(json.Number)
 	if !ok {

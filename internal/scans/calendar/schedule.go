@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/key"
 )
 
-// dateForm is the form in which an export's prefix contains the time of the occurrence. Blob names allow all its characters.
+// dateForm is the layout in which [Fill] writes an occurrence's time. Blob names allow all characters of this layout.
 const dateForm = "2006-01-02T1504"
 
 // ID returns the id of the scan that an occurrence of a schedule starts. Every process computes the same id, so the
