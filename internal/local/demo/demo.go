@@ -1,6 +1,6 @@
 // Package demo lets the app copy a table on one machine. It loads real rows into embedded storage, and starts a local
-// Functions host with several handler processes, which copy the rows. Then it verifies the copy, and scans the rows
-// once more with each strategy.
+// Functions host with several handler processes, which copy the rows. Afterwards, package demo verifies the copy,
+// and lets the app count the rows once with each strategy.
 package demo
 
 import (
@@ -287,7 +287,7 @@ func (d *demo) scan(ctx context.Context, r scans.Request) (Figures, error) {
 	}
 }
 
-// call sends a request with v as its JSON body, or with no body if v is nil. It decodes the answer's JSON into answer.
+// call sends a request with v as its JSON body, or with no body if v is nil. It decodes the response's JSON into `answer`.
 func (d *demo) call(ctx context.Context, method, path string, v any, want int, answer any) error {
 	var body []byte
 	if v != nil {

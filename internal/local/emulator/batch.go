@@ -81,7 +81,7 @@ func (s tableService) parseBatchQuery(c *call, p batchPart) (operation, error) {
 	return op, nil
 }
 
-// batchPath returns an operation's path without the account. Python's client omits the account.
+// batchPath removes the account from an operation's path. Paths from Python's client do not contain the account.
 func (s tableService) batchPath(p batchPart) string {
 	if path, ok := strings.CutPrefix(p.path, "/"+s.account+"/"); ok {
 		return "/" + path

@@ -9,8 +9,8 @@ import (
 )
 
 // A batch is a multipart body with one part: a query in HTTP form, or a change set, which is a multipart body of
-// writes. The code here parses the body in place: mime/multipart and net/http would need more time for the body than
-// all other work on a batch takes.
+// writes. The code here parses the body in place, because with mime/multipart and net/http, parsing would take longer
+// than all other work on a batch.
 
 // batchPart is one request inside a batch.
 type batchPart struct {
@@ -84,7 +84,7 @@ func cutParts(contentType string, body []byte) ([][]byte, error) {
 	return parts, nil
 }
 
-// cutDelimiter cuts the body at the first line that is the delimiter or the closing delimiter. Without such a line, rest is
+// cutDelimiter cuts the body at the first line that is the delimiter or the closing delimiter. Without such a line, `rest` is
 // nil.
 func cutDelimiter(body, delimiter []byte) (part, rest []byte, closed bool) {
 	for from := 0; ; {

@@ -87,7 +87,7 @@ func (r resource) described(more ...[2]string) response {
 // encrypted is a header of answers to writes of blobs.
 var encrypted = [2]string{"X-Ms-Request-Server-Encrypted", "true"}
 
-// blobCall is the request that the Blob service handles at present. The service handles one request at a time.
+// blobCall is the request that a blobService is handling. A blobService handles only one request at a time.
 type blobCall struct {
 	*call
 	s         blobService
@@ -353,7 +353,7 @@ func (b *blobCall) listBlobs() (response, error) {
 }
 
 func (b *blobCall) createContainer() (response, error) {
-	if err := queue.CheckName(b.container); err != nil { // containers follow the same rules
+	if err := queue.CheckName(b.container); err != nil { // container names follow the same rules as queue names
 		return response{}, err
 	}
 	if b.in != nil {

@@ -3,14 +3,15 @@
 // An [Emulator] is one storage account. Clients in the same process use its [Transport]. A Transport needs no sockets,
 // so it works in the virtual time of testing/synctest. [Emulator.Serve] serves the account over HTTP. The emulator
 // supports those parts of the services' REST interfaces that the SDKs use: tables, entities, queries, entity group
-// transactions, queues, messages, and the requests for blobs that [ServedBlobs] lists. Requests are signed by SharedKey
-// or SharedKeyLite. The emulator is as strict as the real service. It does not support Entra ID. It refuses shared
-// access signatures, access policies, CORS, service properties and statistics. The error names the refused feature.
+// transactions, queues, messages, and the requests for blobs that [ServedBlobs] lists. A client must sign its requests
+// with SharedKey or SharedKeyLite. The emulator is as strict as the real service. It does not support Entra ID. It
+// refuses shared access signatures, access policies, CORS, service properties and statistics. The error names the
+// refused feature.
 //
-// The emulator ends a page after 250,000 visited rows or 16 MiB, and the service ends a page after 5 seconds. The
-// emulator disconnects a client that takes 30 seconds to send a body or to read an answer. It accepts keys of up to 512
-// UTF-16 units, and any date as x-ms-version. It returns Doubles in their shortest form, like Azurite: 3.10 as 3.1, 3
-// as 3.0, and -0.0 as 0.0. Tests compare the emulator's answers with recordings of the real service
+// The emulator ends a page after 250,000 visited rows or 16 MiB, whereas the real service ends a page after 5 seconds.
+// The emulator disconnects a client that takes 30 seconds to send a body or to read an answer. It accepts keys of up to
+// 512 UTF-16 units, and any date as x-ms-version. It returns Doubles in their shortest form, like Azurite: 3.10 as 3.1,
+// 3 as 3.0, and -0.0 as 0.0. Tests compare the emulator's answers with recordings of the real service
 // (testdata/README.md). scripts/jssdk and scripts/pysdk test the emulator with Microsoft's JavaScript and Python
 // clients.
 //
