@@ -18,7 +18,7 @@ const (
 // first, and doubles whenever there would be more than maxPoints intervals. The zero value contains no work.
 type Times struct {
 	doublings uint            // the interval is finest << doublings
-	points    map[int64]Point // by the interval's number since 1970
+	points    map[int64]Point // the key is the number of intervals since 1970
 }
 
 // Point is the work of one interval.
@@ -105,7 +105,7 @@ func (t Times) pack() []byte {
 	return b
 }
 
-// If the stored form is unreadable, unpackTimes returns Times without work, because Times are only shown.
+// If the stored form is unreadable, unpackTimes returns Times without work, because Times are used only for display.
 func unpackTimes(b []byte) Times {
 	if len(b) == 0 || b[0] != timesVersion {
 		return Times{}

@@ -224,7 +224,7 @@ func (ck *Checker) copiedTables(ctx context.Context, group ledger.ScanID, r scan
 	return names, err
 }
 
-// exportsIn returns the names of the exports in a place. If whole is set, the place must contain a complete export of
+// exportsIn returns the names of the exports in a place. If `whole` is true, the place must contain a complete export of
 // many tables.
 func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []string, err error) {
 	if !whole {

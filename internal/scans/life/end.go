@@ -91,7 +91,6 @@ func (l *Life) Finish(ctx context.Context, scan ledger.ScanID) (bool, error) {
 	return true, nil
 }
 
-// saveHints makes hints from the scan's notes.
 func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	o, err := l.scans.Load(ctx, id)
 	if err != nil || o.HintsName() == "" {
@@ -109,9 +108,9 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 }
 
 // Cancel ends a running scan. Pending steps are kept, and their messages are dropped. After [scans.ScanTime], no step
-// begins, and a running step sends only its commit. If the action is enqueue, a running step first sends the remaining
-// messages of its page. Requests that were already sent may complete. Cancel also withdraws a requested start or retry
-// that has not begun.
+// begins, and a running step sends only its commit. If the action is enqueue, a running step sends the remaining
+// messages of its page before its commit. Requests that were already sent may complete. Cancel also withdraws a
+// requested start or retry that has not begun.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	as := ledger.Ending{State: ledger.Canceled}
 	ended, err := l.end(ctx, id, as)

@@ -20,7 +20,7 @@ const estimateTime = 20 * time.Second
 // ledgerRequests is the number of requests that a step makes to the ledger and the queues.
 const ledgerRequests = 3
 
-// usualQueries is about the mean number of queries in an invocation. Even if an invocation may make more queries, it
+// usualQueries is the approximate mean number of queries in an invocation. Even if an invocation may make more queries, it
 // seldom finds enough steps for them.
 const usualQueries = 2
 
@@ -54,7 +54,7 @@ func (ck *Checker) Estimate(ctx context.Context, r scans.Request) (estimate.Repo
 	work := estimate.Work{PerQuery: perStep / float64(min(o.Queries, usualQueries)), Price: ck.scans.Options.Price}
 	if does := o.Writes().Action; does != nil {
 		work.Writes = func(rows []storage.Row) int {
-			if r.Action.Map != "" { // the rows that a map makes are unknown
+			if r.Action.Map != "" { // the number of rows that the map returns is unknown
 				return len(rows)
 			}
 			return len(does.Split(rows))

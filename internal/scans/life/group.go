@@ -22,9 +22,9 @@ import (
 	"tablesweep/internal/task"
 )
 
-// A group's tables are chosen once, when it starts. To begin a member, a process changes the group's row. The message
-// of a start request then starts the member. When a member ends, the next one begins. When all members have ended, a
-// process ends the group. If a crash interrupts this work, Maintain completes it.
+// A group's tables are chosen once, when it starts. To begin a member, a process records the member in the group's row,
+// and sends a message that starts the member's scan. When a member ends, the next one begins. When all members have
+// ended, a process ends the group. If a crash interrupts this work, Maintain completes it.
 
 const (
 	openMembers  = 8
@@ -86,8 +86,8 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 	}
 }
 
-// groupLost is the error of a group whose row is missing. With this error, a running group fails, and an ended group
-// cannot be retried.
+// groupLost is the error of a group whose row is missing. A running group fails with this error, and the retry of an
+// ended group returns this error.
 const groupLost = "the state table lacks the group's row, which names the tables; somebody has deleted the row. Start a new scan"
 
 func (l *Life) endLost(ctx context.Context, id ledger.ScanID) error {
@@ -196,8 +196,8 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 	return l.advanceGroup(ctx, group, n)
 }
 
-// endGroup ends a group whose members have all ended. It fails the group if a member has failed. Otherwise, it first
-// completes the group's work.
+// endGroup ends a group whose members have all ended. It fails the group if a member has failed. Otherwise, it completes
+// the group's work before it ends the group.
 func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan) error {
 	s, err := l.ledger.Scan(ctx, id)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// heartbeatKept is the age at which a heartbeat is removed. If a heartbeat is so old, its process is dead or holds no
+	// heartbeatKept is the age at which a heartbeat is removed. If a heartbeat is this old, its process is dead or holds no
 	// step.
 	heartbeatKept = 10 * time.Minute
 	// resends is the maximum number of concurrent resends.
@@ -50,9 +50,8 @@ func NewUpkeep(of *scans.Scans, life *Life) (*Upkeep, error) {
 }
 
 // Maintain completes work that crashes interrupted, and carries out start requests. For every open scan, it resends the
-// messages of lost steps, ends the scan if no process has recorded its end, and fails the scan if a step cannot be
-// done. It may run at any time, and in several processes concurrently. After an error of one scan, it continues with the
-// others.
+// messages of lost steps, ends the scan if no step is pending, and fails the scan if a step cannot be done. It may run
+// at any time, and in several processes concurrently. After an error of one scan, it continues with the others.
 func (u *Upkeep) Maintain(ctx context.Context) error {
 	// A poison queue that does not answer must not use up Maintain's time.
 	draining, cancel := context.WithTimeout(ctx, drainTime)
@@ -163,8 +162,8 @@ func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []sus
 }
 
 // pendingSteps reads the pending steps of scans, and ends scans that have none. The argument `again` lists the suspects of
-// an earlier observation. Unless it is empty, pendingSteps returns only the steps of these suspects, and ends no scan.
-// If a scan cannot be read, pendingSteps skips the scan, and returns the error.
+// an earlier observation. If `again` is not empty, pendingSteps returns only the steps of these suspects, and does not end
+// scans. If a scan cannot be read, pendingSteps skips the scan, and returns the error.
 func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []suspect) (steps []suspect, errs error) {
 	known := map[ledger.StepID]bool{}
 	for _, s := range again {

@@ -14,17 +14,17 @@ import (
 	"tablesweep/internal/task"
 )
 
-// retrySends is the maximum number of concurrent messages of [Life.Retry].
+// retrySends is the maximum number of messages that [Life.Retry] sends concurrently.
 const retrySends = 32
 
 // Retry restarts the pending steps of a canceled or failed scan. Done steps still count, and are never repeated. So
 // failed rows stay failed, and a scan with failed rows ends as failed again. Retry refuses a scan that failed only
 // because of failed rows.
 //
-// The retry of a group retries all members that have not succeeded, including their failed rows. A Functions host may
-// repeat a request. So if the scan is running, or has succeeded after a retry, Retry changes nothing and returns nil. A
-// message that was sent before the retry may already have been delivered several times. In that case, the message's
-// step fails the scan after fewer failures than usual.
+// The retry of a group retries all members that have not succeeded, including their failed rows. If the scan is running,
+// or has succeeded after a retry, Retry changes nothing and returns nil, because a Functions host may repeat a request. A
+// message that was sent before the retry may already have been delivered several times. In that case, the message's step
+// fails the scan after fewer failures than usual.
 func (l *Life) Retry(ctx context.Context, id ledger.ScanID) error { return l.retry(ctx, id, false, 0) }
 
 // RetryFailed is like [Life.Retry], and also retries failed rows. It refuses a scan without failed rows.
