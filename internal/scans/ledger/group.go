@@ -80,8 +80,8 @@ type Group struct {
 	etag string
 }
 
-// Next returns the number of the member that the attempt begins next. It reports false if none is left. The argument
-// size is the group's number of members.
+// Next returns the number of the member that the attempt begins next, or reports false if none is left. The group has
+// `size` members.
 func (g Group) Next(size int64) (int, bool) {
 	switch {
 	case g.todo == nil:
@@ -98,7 +98,7 @@ func (l *Ledger) CreateGroup(ctx context.Context, id ScanID, now time.Time, requ
 	return l.create(ctx, s, op(storage.Insert, id, groupRow, append(dataProperties(tables), storage.Int64Property("Begun", 0))...))
 }
 
-// RestartGroup is [Ledger.Restart] for a group. The new attempt runs the members in todo.
+// RestartGroup is [Ledger.Restart] for a group. The new attempt runs the members in `todo`.
 func (l *Ledger) RestartGroup(ctx context.Context, s Scan, now time.Time, todo []int) error {
 	begun := int64(0)
 	if len(todo) == 0 {

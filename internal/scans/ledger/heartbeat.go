@@ -24,14 +24,14 @@ const (
 	maxHeartbeatCause   = 1000 // characters
 )
 
-// Processes is the part of the ledger for the heartbeats of processes and for the rows of Maintain.
+// Processes reads and writes the heartbeats of processes, and the rows of Maintain.
 type Processes struct{ rows }
 
 // HeartbeatTime is the interval between a process's heartbeats. A process that has held a step for HeartbeatTime
 // begins to write heartbeats.
 const HeartbeatTime = 5 * time.Second
 
-// Heartbeat lists the steps that a process held when it wrote the heartbeat, and what it waited for.
+// Heartbeat lists the steps that a process held, and what the process waited for, when it wrote the heartbeat.
 type Heartbeat struct {
 	Process string
 	Steps   []Held
@@ -50,8 +50,8 @@ type Held struct {
 	Throttled int64 // requests that the storage throttled
 }
 
-// Wait is what a process waits for: a connection whose requests fail, or memory. A process lists memory only if
-// all steps of a scan in this process wait for memory.
+// Wait is what a process waits for: a connection whose requests fail, or memory. A wait for memory means that all of
+// the scan's running steps in this process wait for memory.
 type Wait struct {
 	Connection string    `json:"connection"`     // the name of the connection's setting, or "memory"
 	Scan       ScanID    `json:"scan,omitempty"` // the scan whose steps wait for memory; "" for a connection

@@ -36,8 +36,8 @@
 // One transaction commits a step (see [Ledger.Commit]): it deletes the step's pending (p) row, and adds a done (d) row
 // and the children's pending rows. Counters are sums over done rows, so no step is counted twice. Once an attempt has
 // no pending row, the attempt never gets a pending row again. Each done row records how many children its step has, so
-// the sums also show how many steps are pending. A first step has no parent. So an attempt that begins with a first
-// step also begins with a done row that counts this step as a child.
+// the sums also show how many steps are pending. A first step has no parent. So the transaction that adds a first step
+// also adds a done row that counts this step as a child.
 //
 // Somebody may delete rows by hand, and the counts do not show every such deletion. For example, if a done row with two
 // children and a pending row are lost, the expected and the actual number of pending steps both fall by one. So each
@@ -47,17 +47,17 @@
 //
 // # Done rows
 //
-// A status takes all its figures from done rows. A done row also has the estimated work of the step's children, minus
-// the work of the step itself. So the sums show the scan's progress, and no pending row is needed.
+// A status takes all its figures from done rows. Each done row has the estimated work of the step's children, minus
+// the estimated work of the step itself. The sum of these differences estimates how much work is left.
 //
-// Done rows are folded (fold.go), on average after every 48th commit. A folded row has the sums of the rows that it
-// replaces. Folded rows are folded again, so a million steps leave about 150 rows. A folded row also has a timeline,
-// and up to 512 keys at which pages ended. The timeline's times come from the service's clock. Ranges and hints are
-// computed from the keys.
+// Done rows are folded (see fold.go), on average after one in 48 commits. A folded row has the sums of the rows that
+// it replaces. Folded rows are folded again, so a million steps leave about 150 rows. A folded row also has a
+// timeline, whose times come from the service's clock, and up to 512 keys at which pages ended. These keys show which
+// ranges are done, and become hints for later scans.
 //
 // A status reads one page, so it sees all rows at the same moment. The page contains folded rows, then done rows,
-// pending rows, and the scan's own row. Rows x and w sort after the scan's own row, because a status does not need them.
-// If many steps are pending, a second request reads the scan's row. Heartbeats need a third request.
+// pending rows, and the scan's own row. A status does not need rows x and w, so these rows sort after the scan's own
+// row. If many steps are pending, a second request reads the scan's row. Heartbeats need a third request.
 //
 // When a scan ends, one transaction removes it from the list of open scans. The same transaction puts the scan's
 // summary into the list of all scans, unless this list already has a later attempt of the scan. A canceled or failed
@@ -69,12 +69,13 @@
 //
 // # Limits
 //
-// All rows of a scan's steps are in one partition, which processes 2,000 entities per second. A step costs six to eight
-// entities: three for its commit, one to check whether it is pending, and two to four for folding. So a scan makes 200
-// to 300 commits per second. This rate is just enough to copy partitions of ten rows. Each step of such a copy writes
-// 100 partitions, with one transaction each. So 200 steps per second make 20,000 transactions per second, which is the
-// limit of the destination's account. A count writes no rows, so its steps are short. With one query
-// per step, a count would need more commits per second than a scan can make. So each step of a count makes four queries.
+// All rows of a scan's steps are in one partition, which processes 2,000 entities per second. A step costs six to
+// eight entities: three for its commit, one to check whether it is pending, and two to four for folding. So a scan
+// makes 200 to 300 commits per second. If partitions have ten rows, this rate is just enough for a copy to reach the
+// limit of the destination's account, which is 20,000 transactions per second. Each step of such a copy writes 100
+// partitions, with one transaction each, so 200 steps make 20,000 transactions. A count writes no rows, so its steps
+// are short. With one query per step, a count would need more commits per second than a scan can make. So each step of
+// a count makes four queries.
 //
 // Requests, messages, notes and hints are opaque to the package.
 package ledger
@@ -163,7 +164,7 @@ type Done struct {
 	FirstFailed string
 	// Attempt is the attempt in which the rows failed.
 	Attempt int64
-	// If the step has retried failed rows of an earlier attempt, Redone is the position of these rows. In that case,
+	// If the step has retried failed rows of an earlier attempt, Redone is their position in the ledger. In that case,
 	// Totals and Kept contain only the changes that the retry makes to the numbers of the earlier attempt, so they may be
 	// negative. The commit deletes the row in which the ledger keeps these failed rows. If that row is already gone, the
 	// commit fails.
@@ -215,9 +216,9 @@ func (l *Ledger) Now(ctx context.Context, local time.Time) (time.Time, error) {
 }
 
 // Create records a scan, its first step, and its hints if there are any. The argument `ahead` is the scan's estimated
-// work. After an error, the scan may be recorded although its message is not sent. [Ledger.Open] then lists the scan.
-// Create inserts rows and never replaces any. So even if the service later applies a request a second time, no done
-// step becomes pending again. If several processes create the same scan, the first record is kept.
+// work. After an error, the scan may be recorded although its message is not sent. In that case, [Ledger.Open] lists
+// the scan. Create inserts rows and never replaces any. So even if the service later applies a request a second time,
+// no done step becomes pending again. If several processes create the same scan, the first record is kept.
 func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, hints []byte, first Pending, ahead scan.Outlook) error {
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert
@@ -278,7 +279,7 @@ func addPending(id ScanID, p Pending) storage.Op {
 	return op(storage.Replace, id, pendingPrefix+string(p.ID), pendingProperties(p)...)
 }
 
-// pendingProperties returns the properties of a pending step whose message was not sent again.
+// pendingProperties returns the properties of a pending step whose message has not been resent.
 func pendingProperties(p Pending) []storage.Property {
 	properties := []storage.Property{storage.BinaryProperty("Message", p.Message), storage.Int64Property("Sends", 0)}
 	if !p.After.IsZero() {

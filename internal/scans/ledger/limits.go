@@ -14,7 +14,7 @@ const limitsRow = "y"
 type Used struct {
 	Steps, Rows, Requests int64
 	Waiting               int64     // steps that have a time slot and are not done
-	Next                  time.Time // when a step may begin if no other step waits, by the service's clock; zero before the first step
+	Next                  time.Time // when a step may begin, by the service's clock, if no other step waits; zero before the first step
 
 	etag string
 }

@@ -35,8 +35,8 @@ func runningRow(id ScanID, attempt int64) storage.Op {
 	return list(listRow(id), storage.Int64Property("Attempt", attempt))
 }
 
-// endedRow is the write that puts an ended scan's figures into the list of all scans. The write succeeds only if the
-// scan's row in that list still has this ETag.
+// endedRow is the write that puts an ended scan's figures into the list of all scans. The write succeeds only if
+// `etag` is still the ETag of the scan's row in that list.
 func endedRow(s Listed, settled bool, etag string) storage.Op {
 	row := append([]storage.Property{
 		storage.Int64Property("Version", version),
