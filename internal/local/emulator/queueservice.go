@@ -188,7 +188,7 @@ func invalidMetadata(why string) error {
 	return refusal.New("InvalidMetadata", "The metadata specified is invalid. "+why+".")
 }
 
-// onQueue returns a function that finds the queue, and calls the function do with the queue.
+// onQueue returns a function that finds the queue and passes it to `do`.
 func (s queueService) onQueue(name string, do func(*queue.Queue, time.Time, fault.Plan) (response, error)) run {
 	return func(now time.Time, plan fault.Plan) (response, error) {
 		q, err := s.queues.Get(name, now)
@@ -256,7 +256,7 @@ func (s queueService) parsePut(c *call, op operation) (operation, error) {
 	}
 	op.Kind, op.Identity = fault.Put, "put "+op.Queue+"\x00"+text
 	op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, plan fault.Plan) (response, error) {
-		expires := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) // the service's time for messages that never expire
+		expires := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) // the service's expiration time for messages that never expire
 		if ttl > 0 && ttl < endlessTTL {
 			expires = now.Add(seconds(ttl))
 		}
@@ -321,7 +321,7 @@ func (s queueService) parseMessage(c *call, op operation, id string) (operation,
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// number returns the integer in a parameter of the URL's query, or absent if the parameter is missing.
+// number returns the integer in a parameter of the URL's query, or `absent` if the parameter is missing.
 func number(query url.Values, name string, absent, low, high int) (int, error) {
 	text := query.Get(name)
 	if text == "" {

@@ -56,8 +56,8 @@ type renderer struct {
 
 // columns are the properties that a query selects.
 type columns struct {
-	text    string   // the text in the query
-	names   []string // the names in order; nil for all
+	text    string   // the text of $select
+	names   []string // the selected names, sorted; nil for all properties
 	selects bool     // the query has a $select, which may be empty
 }
 

@@ -46,8 +46,8 @@ func (s tableService) refused(c *call, p *refusal.Error, level metadata, method,
 	return r
 }
 
-// preferenceApplied is the name of a header. It is the first header of a response. In a part of a batch, it comes
-// directly before DataServiceVersion.
+// preferenceApplied is the name of a header. If a response has this header, it is the first in response.header, because a part
+// of a batch contains it directly before DataServiceVersion.
 const preferenceApplied = "Preference-Applied"
 
 // method returns a request's method. A POST may tunnel another method, as in older .NET SDKs.
@@ -179,7 +179,7 @@ func parseKey(args string) (key.Key, error) {
 	return key.Key{Partition: p, Row: r}, nil
 }
 
-// parseNamed refuses resource('name'), because the path of a row needs two keys.
+// parseNamed returns an operation that refuses the path /resource('name'), because the path of a row needs two keys.
 func (s tableService) parseNamed(t target) (operation, error) {
 	return operation{
 		Request: fault.Request{Kind: fault.Query, Table: t.resource},

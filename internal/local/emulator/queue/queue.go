@@ -35,9 +35,9 @@ type Queue struct {
 	mu       sync.Mutex // guards the fields below
 	metadata map[string]string
 	sequence uint64
-	// Each of the next three fields contains all messages. visible is sorted by the time at which a message becomes
-	// visible, and expiry by the time at which a message expires. Several messages have the same id only if one Put
-	// has stored them as copies.
+	// Each of the next three fields contains all messages. The field `visible` is sorted by the time at which a message
+	// becomes visible, and `expiry` by the time at which a message expires. Several messages have the same id only if one
+	// Put has stored them as copies.
 	visible *btree.BTreeG[*Message]
 	expiry  *btree.BTreeG[*Message]
 	byID    map[string][]*Message

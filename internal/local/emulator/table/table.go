@@ -74,8 +74,8 @@ func less(a, b Row) bool {
 	return key.Less(a.RowKey, b.RowKey)
 }
 
-// Rows replaces the rows that a [Table] holds in memory. For example, an implementation computes rows when they are
-// read, or drops written rows. The methods behave like those of [Table], and may be called concurrently.
+// Rows provides a table's rows in place of those that a [Table] holds in memory. For example, an implementation computes
+// rows when they are read, or drops written rows. The methods behave like those of [Table], and may be called concurrently.
 type Rows interface {
 	Get(k key.Key) (Row, error)
 	Query(q Query) Answer
@@ -238,15 +238,16 @@ type Answer struct {
 	Visited int // the number of rows visited, for tests of the cost
 }
 
-// The service ends a page after five seconds of work, or at the boundary of a partition server. The emulator limits the
-// number of visited rows, because a filter may match few rows. It limits the bytes, because rows may be huge.
+// The service ends a page after five seconds of work, or at the boundary of a partition server. The emulator ends a
+// page after visiting maxVisited rows, because a filter may match few of them, or after maxPageBytes, because rows may be
+// huge.
 const (
 	maxVisited   = 250_000
 	maxPageBytes = 16 << 20
 )
 
 // Query returns a page of the rows that the query selects, in key order. Even if more pages follow, a page may be short
-// or empty. If Top is 0, the answer is one empty page.
+// or empty. If Top is 0, the page is empty, and no page follows.
 func (t *Table) Query(q Query) Answer {
 	if q.Top == 0 {
 		return Answer{}
