@@ -23,9 +23,9 @@ import (
 // CSV is the form in which Azure Storage Explorer writes rows. It has the columns PartitionKey, RowKey and Timestamp.
 // Each property has a column of values, such as Name, and a column of types, such as Name@type. If a row lacks a
 // property, both cells of the property are empty. If the property is an empty text, the cell of its value is empty, but
-// the cell of its type is not. A text without a type gets its column's type in [CSV.Types]. If CSV.Types lacks the
-// column, and all types in the column are equal, the text gets this type. If the column has several types, the text
-// gets the type that the first row has for this column. If the first row has none, the text becomes a String.
+// the cell of its type is not. A text without a type gets the type that [CSV.Types] contains for its column. If CSV.Types
+// lacks the column, and the file contains only one type for the column, the text gets this type. If the file contains
+// several, the text gets the type of the first row's cell. If this cell has no type, the text becomes a String.
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a first line such as "sep=;" takes precedence
 	Types     map[string]storage.Type // for each column, the type of the values that have no type in the file
@@ -405,7 +405,7 @@ func (c CSV) columnName(text string) string {
 }
 
 // parseRow returns the row of a record. If the result `wrong` is not nil, it describes a mistake in this record, and the next records can still be
-// read. If the mistake is not in the key, the row still has its key. If the result named err is not nil, no more records are read.
+// read. If the mistake is not in the key, the row still has its key. If the result `err` is not nil, no more records are read.
 func (r *csvReader) parseRow(rec csvRecord) (e storage.Entity, wrong, err error) {
 	r.rows++
 	for i := range r.columns {

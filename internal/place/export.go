@@ -131,7 +131,7 @@ func (e *Export) Hash() string { return e.manifest.Files.SHA256[:hashDigits] }
 // Manifest returns the export's manifest.
 func (e *Export) Manifest() Manifest { return e.manifest }
 
-// Hints implements [storage.Hinted]. It calls fn with the last key of each data file.
+// Hints implements [storage.Hinted]. It calls fn for the last row of each data file.
 func (e *Export) Hints(fn func(last key.Key, rows int64)) {
 	for _, f := range e.files {
 		fn(f.Last.Key(), f.Rows)
@@ -175,8 +175,8 @@ type pageSource struct {
 	memory *memory.Part
 }
 
-// Read implements [storage.Source]. Read may read several pages to find the start of the range. It then reads at most
-// one page of rows for the answer.
+// Read implements [storage.Source]. To find the start of the range, Read may read several pages, but it returns rows of
+// only one page.
 func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
 	w, err := newWindow(q)
 	if err != nil {

@@ -70,7 +70,7 @@ func withChecksum(v any) []byte {
 	return fmt.Appendf(text, "%s%x\"}\n", proofName, sha256.Sum256(text))
 }
 
-// parse checks the hash and the format of a claim or a manifest, and reads it.
+// parse reads a claim or a manifest into v, and checks its hash and format.
 func parse(name, format string, text []byte, v any) error {
 	var h preamble
 	if err := json.Unmarshal(text, &h); err != nil {
@@ -103,7 +103,7 @@ func NewClaim(id ExportID, request json.RawMessage, startedAt time.Time, program
 	return Claim{preamble: preamble{format, version, id}, Request: request, StartedAt: startedAt, Program: program}
 }
 
-// JSON returns the object's content.
+// JSON returns the content of the claim's object.
 func (c Claim) JSON() []byte { return withChecksum(c) }
 
 func (c Claim) name() string {
@@ -221,8 +221,8 @@ var dataPath = regexp.MustCompile(`^data/[0-9A-Za-z_-][0-9A-Za-z._-]*$`)
 // leftover matches the names of data files that this program makes, complete or not.
 var leftover = regexp.MustCompile(`^data/[0-9a-z]+-[0-9a-f]{16}\.jsonl(\.zst|\.gz)?(\.[a-z2-7]{16}\.part)?$`)
 
-// Leftover reports whether name has the form of this program's names for data files. If files.jsonl does not list an
-// object with such a name, nothing needs the object, so it can be deleted.
+// Leftover reports whether `name` has the form of this program's names for data files. If files.jsonl does not list an
+// object with such a name, the object can be deleted, because nothing needs it.
 func Leftover(name string) bool { return leftover.MatchString(name) }
 
 // Manifest is the content of manifest.json. An export is not a snapshot: rows that were written between its start and its end may
@@ -281,7 +281,7 @@ func (m Manifest) WithSource(source Manifest) Manifest {
 	return m
 }
 
-// JSON returns the object's content. It omits properties for which the manifest has no space.
+// JSON returns the content of manifest.json. It omits properties for which the manifest has no space.
 func (m Manifest) JSON(id ExportID) []byte {
 	m.preamble = preamble{format, version, id}
 	for {
@@ -334,7 +334,7 @@ type page struct {
 	sameColumns int64            // how many rows at the page's end have these columns; these rows are not yet counted in properties
 }
 
-// add appends a row, which must be after the last row in table order. If the page is full, add appends nothing and returns false. If timestamp is
+// add appends a row, which must follow the page's rows in table order. If the page is full, add appends nothing and returns false. If `timestamp` is
 // set, the line contains the row's Timestamp.
 func (p *page) add(row storage.Row, timestamp bool) bool {
 	if p.rows == storage.PageRows {
