@@ -40,7 +40,7 @@ type Writer struct {
 	put    map[string]int64 // the lengths of the data files
 	bytes  atomic.Int64     // the bytes of memory that the current file uses
 
-	// lines is the content of files.jsonl. Until that object is written, a journal stores the claim and these lines. The journal's lock prevents
+	// lines is the content of files.jsonl. Until files.jsonl is written, a journal stores the claim and these lines. The journal's lock prevents
 	// other processes from continuing the export.
 	lines   []byte
 	journal *journal.File // nil if the export cannot be resumed
@@ -209,7 +209,7 @@ func (w *Writer) replay(ctx context.Context) (files []File, err error) {
 		err = w.journal.Renew(all)
 	}
 	if err == nil {
-		err = w.putClaim(ctx, len(files) > 0) // it is unknown whether the earlier process has put the claim
+		err = w.putClaim(ctx, len(files) > 0) // the earlier process may not have put the claim yet
 	}
 	return files, err
 }
@@ -288,10 +288,10 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 func (w *Writer) Holds() int64 { return w.bytes.Load() }
 
 // End ends the sequence of rows. If err is nil, End writes the remaining rows, and the caller must then call [Writer.Complete]. If err is not nil,
-// the export can be resumed.
+// the export stays incomplete, but can be resumed if it has a journal.
 func (w *Writer) End(err error) error { return w.Pages.End(err) }
 
-// Complete checks that all files exist, and then puts the manifest. It adds the facts about files and rows to m, and returns the result.
+// Complete checks that all files exist, adds the facts about files and rows to m, puts m as the manifest, and returns it.
 func (w *Writer) Complete(ctx context.Context, m Manifest) (Manifest, error) {
 	err := PutSame(ctx, w.to, FilesName, w.lines)
 	if err == nil {

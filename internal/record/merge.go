@@ -8,7 +8,7 @@ import (
 
 // Merge applies a JSON merge patch (RFC 7396) to the record: fields of the patch replace the record's fields, null removes a
 // field, and objects are merged. If the patch has an annotation for a field, the new value has the annotated type. Without an
-// annotation, the new value has the type that its JSON shows. The old type is dropped. Errors are those of [Parse].
+// annotation, the new value has the type that its JSON shows, whatever the old type was. Errors are those of [Parse].
 func (r Record) Merge(patch []byte) (Record, error) {
 	changes, err := split(patch, maxMembers)
 	if err != nil {

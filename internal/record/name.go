@@ -35,8 +35,8 @@ func (f Field) property() string {
 	return escapedPrefix + escape(f.Name)
 }
 
-// fieldNamed is the inverse of the method property. It does not set the field's value. If the property does not store a field,
-// ok is false.
+// fieldNamed returns the field, without its value, that is stored in a property with the given name. If such a property does
+// not store a field, ok is false.
 func fieldNamed(property string) (f Field, ok bool) {
 	if !strings.HasPrefix(property, OwnPrefix) {
 		return Field{Name: property}, true

@@ -82,8 +82,7 @@ func split(data []byte, limit int) ([]member, error) {
 	if !utf8.Valid(data) {
 		return nil, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
 	}
-	// The decoder must accept a string with half a surrogate pair. Such a string is refused later, with an error that names its
-	// field.
+	// The decoder accepts a string with half a surrogate pair, because parseField refuses it with an error that names its field.
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowInvalidUTF8(true))
 	if dec.PeekKind() != '{' {
 		return nil, problem.Invalidf("", "must be a JSON object, such as {\"name\":\"value\"}")

@@ -70,12 +70,12 @@ func (f Field) text() string {
 	if f.Value.Kind() != '"' {
 		return string(f.Value)
 	}
-	// Half a surrogate pair becomes U+FFFD. No other error is possible.
+	// AppendUnquote fails only for half a surrogate pair, which it replaces by U+FFFD.
 	b, _ := jsontext.AppendUnquote(nil, f.Value)
 	return string(b)
 }
 
-// Properties returns the record's properties in a row, in the order of the fields.
+// Properties returns the properties that store the record in a row, in the order of the fields.
 func (r Record) Properties() []storage.Property {
 	properties := make([]storage.Property, len(r.Fields))
 	for i, f := range r.Fields {
@@ -94,7 +94,7 @@ func FromProperties(properties []storage.Property) Record {
 		}
 	}
 	r.sort()
-	// Another program may have stored a field twice: as a plain value and as a nested value.
+	// If another program has stored a field twice, as a plain value and as a nested value, keep the first.
 	r.Fields = slices.CompactFunc(r.Fields, func(a, b Field) bool { return a.Name == b.Name })
 	return r
 }
@@ -142,7 +142,7 @@ func (r Record) AppendJSON(b []byte) []byte {
 
 func (r Record) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
 
-// annotated reports whether the field needs an annotation, because its JSON does not show the type.
+// annotated reports whether the field's JSON does not show its type, so that the field needs an annotation.
 func (f Field) annotated() bool {
 	switch f.Type {
 	case storage.String, storage.Boolean, storage.Int32:
@@ -150,13 +150,13 @@ func (f Field) annotated() bool {
 	case storage.Int64:
 		return !f.plainInt64()
 	case storage.Double:
-		return f.Value.Kind() == '"' // only NaN and the infinities are strings
+		return f.Value.Kind() == '"' // the JSON of NaN and the infinities is a string
 	}
 	return true
 }
 
-// plainInt64 reports whether an Int64 is written as a number without an annotation. No annotation is needed for a number that
-// does not fit into an Int32, but lies between -2^53 and 2^53. In this range, JavaScript's numbers are exact.
+// plainInt64 reports whether an Int64 is written as a number without an annotation. Such a number does not
+// fit into an Int32, so readers do not take it for one, and lies between -2^53 and 2^53, where JavaScript's numbers are exact.
 func (f Field) plainInt64() bool {
 	const exact = 1 << 53
 	n, err := strconv.ParseInt(f.text(), 10, 64)
