@@ -22,13 +22,13 @@ type RunnableScan struct {
 	Request Request
 	Source  storage.Source // a table, or an [Export]
 	Account string         // the source's account
-	Began   time.Time      // the service's time before the source is read; set only when a start is checked
+	Began   time.Time      // the service's time before the source is read; set only by life.Checker
 	Limiter *action.Limiter
 	plan
 	Strategy scan.Strategy
 	Queries  int      // the maximum number of queries in an invocation
 	Sizes    *Sizes   // learned from steps in this process; nil for a group
-	Tables   []string // a group's tables; set only when a start is checked
+	Tables   []string // a group's tables; set only by life.Checker
 
 	Filter string         // in the service's form
 	Other  storage.Source // the second place of a comparison
@@ -47,7 +47,7 @@ func (o *RunnableScan) Export() *Export {
 	return x
 }
 
-// Open opens a request's places, and its strategy without hints. Its errors are [problem.Invalid].
+// Open opens a request's places and chooses its strategy, which has no hints yet. Its errors are [problem.Invalid].
 func (ss *Scans) Open(r Request) (*RunnableScan, error) {
 	if r.IsGroup() {
 		return ss.openGroup(r)

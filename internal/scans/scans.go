@@ -41,8 +41,8 @@ type Options struct {
 	FoldEvery int
 	// Retention is how long scans are kept after their end; 0 means 90 days. It must exceed the 7 days for which queues keep messages.
 	Retention time.Duration
-	// Memory is the budget from which steps take memory before they read; nil means no limit. Steps leave a quarter of
-	// the budget to other calls.
+	// Memory is the budget from which steps take memory before they read; nil means no limit. Steps take at
+	// most three quarters of the budget, so that the app's other work need not wait for them.
 	Memory *memory.Budget
 	// Price is the price of 10,000 storage requests, in dollars.
 	Price float64
@@ -52,7 +52,7 @@ type Options struct {
 }
 
 // Scans contains the app's accounts and queues, the ledger, and recently read scans. All parts of the engine share it.
-// It is safe for concurrent use, as are the types of the parts.
+// It and these parts are safe for concurrent use.
 type Scans struct {
 	Options Options
 	Ledger  *ledger.Ledger

@@ -128,9 +128,9 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	return outdated
 }
 
-// After a success, prune deletes the backups that the schedule no longer keeps. A call deletes at most removeBlobs
-// blobs. First, prune marks these backups. If another process has changed one of their rows, the decision is outdated,
-// and prune deletes nothing. Otherwise, it deletes all marked backups, including those that were marked under earlier
+// After a success, prune deletes the backups that the schedule no longer keeps, at most removeBlobs blobs per call. It
+// marks all these backups before it deletes the first. If another process has changed one of their rows meanwhile,
+// prune deletes nothing. Otherwise, it deletes all marked backups, including those that were marked under earlier
 // settings.
 func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
@@ -170,9 +170,9 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	return err
 }
 
-// recordProofs records the results of verifications. It checks a verification until the verification has succeeded,
-// because somebody may retry a failed verification. A successful verification may make other backups outdated, so
-// recordProofs then clears r.Kept, and prune runs again.
+// recordProofs records the results of verifications. It keeps checking failed verifications, because somebody may retry
+// them. A successful verification may make other backups outdated, so recordProofs then clears r.Kept, and prune runs
+// again.
 func (sd *Scheduler) recordProofs(ctx context.Context, r *scheduleRow) (changed bool, err error) {
 	if len(r.Unproved) == 0 {
 		return false, nil
@@ -234,9 +234,9 @@ func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, recorded *Pr
 }
 
 // removeBackup deletes blobs of a backup. *left is the approximate number of blobs that may still be deleted.
-// removeBackup reduces it by the number of deleted blobs. A permanent error is recorded in the backup's row. After
-// the schedule's next success, the deletion is tried again. If another process changes the row first, removeBackup
-// leaves the deletion to that process.
+// removeBackup reduces it by the number of deleted blobs. A permanent error is recorded in the backup's row.
+// Nevertheless, prune tries the deletion again after the schedule's next success. If another process changes the row
+// first, removeBackup leaves the deletion to that process.
 func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) error {
 	for {
 		_, to, err := sd.scans.Blobs("place", b.Place)
