@@ -58,8 +58,8 @@ type Message struct {
 	Scan       ledger.ScanID `json:"scan"`
 	HandedOver bool          `json:"rows,omitempty"` // the step reads a range that was handed over to CopyRows
 	Step       scan.Step     `json:"step"`
-	RowRetry   *RowRetry     `json:"again,omitempty"`  // if set, the step retries failed rows, and Step is empty
-	Delete     *deletion     `json:"delete,omitempty"` // if set, the step deletes rows that another step has read, and Step is empty
+	RowRetry   *RowRetry     `json:"again,omitempty"`  // if set, Step is empty, and the step retries failed rows
+	Delete     *deletion     `json:"delete,omitempty"` // if set, Step is empty, and the step deletes rows that another step has read
 
 	// [ParseMessage] and [Message.Prepare] set these fields.
 	Body  []byte    `json:"-"` // the JSON
@@ -86,8 +86,7 @@ func StartOf(body []byte) ledger.ScanID {
 
 // RowRetry selects failed rows of earlier attempts by their positions in the ledger. The step retries the rows at the
 // position At. If At is "", the step retries no rows. Instead, it creates a step for each of the next positions
-// after Behind. If further positions may follow, it also creates a step that continues after the
-// last of these positions.
+// after Behind. If more positions may follow, it creates one further step, whose Behind is the last position found so far.
 type RowRetry struct {
 	Attempt int64  `json:"attempt"` // the attempt that retries the rows
 	At      string `json:"at,omitempty"`

@@ -48,7 +48,7 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 		return l.retryGroup(ctx, s)
 	}
 	r, err := scans.ParseStored(s.Request)
-	if err == nil { // after an error, the steps wait for an instance of a newer version
+	if err == nil { // otherwise, a newer version wrote the request, and the steps wait for an instance of that version
 		if _, err := l.scans.Open(r); err != nil {
 			return err
 		}

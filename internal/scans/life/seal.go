@@ -20,8 +20,8 @@ import (
 // file. The blob's name contains the step's id and the content's hash. If the name contained only the id, a late delivery
 // that has read other rows would replace the committed blob. If the ledger does not record a blob, the delivery that
 // wrote the blob did not commit. A process that finds no pending step completes the export, which the code calls sealing.
-// The export's last objects depend only on the recorded files and the claim, so all processes that seal it write the same
-// bytes.
+// The objects that complete the export depend only on the recorded files and the claim, so all processes that seal the
+// export write the same bytes.
 
 const (
 	maxFiles = 200_000 // in an export

@@ -39,8 +39,8 @@ func (l *Life) Start(ctx context.Context, r scans.Request) (ledger.ScanID, error
 
 // StartOnce starts a scan like [Life.Start], but only one scan even if the request is repeated. A repeated request gets
 // the id that the first request got, and starts the scan if the first request did not. Before the scan is recorded, a
-// claim records the scan's id. The claim is kept until the scan is removed. If the request is refused, the claim is
-// also kept, because a repeated request may be starting the scan.
+// claim records the scan's id. The claim is kept until the scan is removed. A refusal of the request does
+// not remove the claim, because a repeated request may be starting the scan.
 func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) (ledger.ScanID, error) {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
@@ -74,7 +74,7 @@ func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) 
 	return l.start(ctx, r, ledger.ScanID(made.Answer))
 }
 
-// start launches a scan. For an export, it then removes the start request that was made with the claim.
+// start launches a scan. If the scan is an export, start afterwards removes the start request made by exports.claim.
 func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (ledger.ScanID, error) {
 	id, err := l.launch(ctx, r, id, l.checker.mayOverwrite)
 	if id != "" && r.Exports() && (err == nil || problem.FateOf(err) != problem.Retry) {

@@ -14,8 +14,8 @@ import (
 )
 
 // Any instance may fulfil a start request. Several processes may request and start the same scan, but it starts only
-// once. If the scan cannot be started, the reason is stored in the request's row. A request for a retry names the
-// attempt to retry, so the scan is retried only once.
+// once. If the scan cannot be started, the reason is stored in the request's row. A request for a retry contains
+// the number of the attempt that failed or was canceled, so the scan is retried only once.
 
 const (
 	refusedKept      = 7 * 24 * time.Hour // how long a refusal is kept
@@ -54,8 +54,8 @@ func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger
 	return id, l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r), Kind: ledger.CheckedStart})
 }
 
-// RequestRetry requests a retry of a scan. If the argument `rows` is true, the failed rows are also retried. It makes
-// only the checks that need no storage except the ledger.
+// RequestRetry requests a retry of a scan. If the argument `rows` is true, the failed rows are also retried.
+// RequestRetry checks only what the ledger records. The instance that carries out the retry makes the other checks.
 func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, 0)
 	if err != nil || !retryable {
@@ -201,8 +201,7 @@ func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	return refusal
 }
 
-// startNow starts a scan with the given id. The comment of the method launch explains the argument
-// allow.
+// startNow starts a scan with the given id. See launch for the argument `allow`.
 func (l *Life) startNow(ctx context.Context, id ledger.ScanID, r scans.Request, allow func(context.Context, *scans.RunnableScan) error) error {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()

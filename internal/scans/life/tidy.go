@@ -67,7 +67,7 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 }
 
 // tidyEnded handles the next page of the list of ended scans. It adds the final figures of canceled and failed scans to
-// the list of all scans, and folds done rows.
+// the list of all scans, and folds the rows of done steps.
 func (u *Upkeep) tidyEnded(ctx context.Context) error {
 	behind := ledger.ScanID("")
 	if last := u.tidied.Load(); last != nil {
@@ -80,7 +80,7 @@ func (u *Upkeep) tidyEnded(ctx context.Context) error {
 	switch {
 	case !more:
 		u.tidied.Store(nil)
-	case len(ended) > 0: // a page may be empty
+	case len(ended) > 0: // a page may be empty even if more pages follow
 		u.tidied.Store(&ended[len(ended)-1].ID)
 	}
 	var errs error
@@ -138,7 +138,7 @@ func (u *Upkeep) removeOld(ctx context.Context) error {
 	return errors.Join(errs, u.keys.Due(now, func() error { return u.forgetKeys(ctx, now) }))
 }
 
-// claims returns the claims of requests that start scans. A claim's answer is the scan's id.
+// claims returns the claims of requests that start scans. A claim's field Answer contains the scan's id.
 func (l *Life) claims() claim.Claims {
 	return claim.Claims{Table: l.scans.Options.Own.Table(l.scans.Options.StateTable), Partition: ledger.ListsPartition}
 }
