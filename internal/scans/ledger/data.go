@@ -41,7 +41,7 @@ const failedPerQuery = 10
 type ScanData struct{ rows }
 
 // FailedRows calls fn with [Done.FailedRows] of each step, newest commit first, until fn returns false. The function fn
-// also gets the step's position in this order. FailedRows begins at the position in the argument `from`. If from is "",
+// also gets the step's position in this order. FailedRows begins at the position in the argument `from`. If `from` is "",
 // it begins with the newest commit.
 func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn func(position string, failed []byte) bool) error {
 	r := id.rows(failedPrefix)

@@ -172,7 +172,7 @@ type Listed struct {
 // of their numbers.
 type ListQuery struct {
 	Group  ScanID    // list this group's members; if empty, all scans that are not members
-	Behind ScanID    // only scans listed after this one; all if empty
+	Behind ScanID    // only scans that follow this one in the list; all if empty
 	Since  time.Time // only scans started at this time or later; all if zero
 	Page   int       // scans per request
 	Pages  int       // the maximum number of requests

@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Pending is a step that has not been committed. A new step has an ID and a Message. Deliveries and failures are
-// recorded only after a problem, so a step without problems costs no additional request.
+// Pending is a step that has not been committed. A new step needs only an ID and a Message. Deliveries and failures
+// are recorded only after a problem, so a step without problems costs no additional request.
 type Pending struct {
 	ID      StepID
 	Message []byte        // opaque; at most 48 KiB
@@ -38,7 +38,7 @@ func (p Pending) Deaths() int {
 	return p.Begun + 1
 }
 
-// Steps is the part of the ledger for pending steps.
+// Steps reads and changes pending steps.
 type Steps struct{ rows }
 
 // FirstPending reads up to one page of a scan's pending steps.
@@ -79,8 +79,8 @@ func pendingOf(p storage.Page) []Pending {
 	return steps
 }
 
-// pendingStep returns the pending step in a row, which was read at readAt by the service's clock. If readAt is zero,
-// Age and Lost have no meaning.
+// pendingStep returns the pending step in a row. The row was read at the time `readAt`, by the service's clock. If
+// `readAt` is zero, Age and Lost have no meaning.
 func pendingStep(e storage.Entity, readAt time.Time) Pending {
 	p := Pending{
 		ID: StepID(strings.TrimPrefix(e.Key.Row, pendingPrefix)), Message: e.Bytes("Message"),
@@ -120,8 +120,8 @@ func (l Steps) Begin(ctx context.Context, id ScanID, p Pending) (bool, error) {
 }
 
 // GiveUp records that a delivery of the step has failed. The argument `reason` describes the failure, or is "" if the
-// message will be delivered again. The argument p is the step as it was before the failed delivery. But if the failed
-// delivery was the step's first delivery, p.FirstEnded must be true.
+// message will be delivered again. The argument p is the step as it was before the failed delivery, but p.FirstEnded
+// must be true if the failed delivery was the step's first.
 func (l Steps) GiveUp(ctx context.Context, id ScanID, p Pending, reason string) error {
 	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}
 	if p.FirstEnded {

@@ -77,8 +77,8 @@ func (s Snapshot) asListed() Listed {
 	return l
 }
 
-// DropEnded removes a scan from the list of ended scans. If the scan has ended again since [Ledger.Ended] returned the
-// argument old, DropEnded changes nothing.
+// DropEnded removes a scan from the list of ended scans. If the scan has ended again since [Ledger.Ended] returned
+// `old`, DropEnded changes nothing.
 func (l *Ledger) DropEnded(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }

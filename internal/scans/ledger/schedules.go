@@ -9,8 +9,8 @@ import (
 )
 
 // In the partition of the lists, each schedule has a row "s|NAME". Each backup that the schedule made has a row
-// "b|NAME|ID". The newest backup sorts first. Each row has the property Version, and the property Data with JSON. These
-// rows are kept even after the retention of their scans.
+// "b|NAME|ID". The newest backup sorts first. Each row has the property Version, and the property Data with JSON. When
+// a backup's scan is removed, the backup's row stays.
 const (
 	schedulePrefix = "s|"
 	backupPrefix   = "b|"
@@ -34,7 +34,7 @@ func BackupRecord(schedule string, id ScanID) Record {
 // Name returns the schedule's name.
 func (r Record) Name() string { return strings.TrimPrefix(r.row, schedulePrefix) }
 
-// Records is the part of the ledger for schedules and their backups.
+// Records reads and writes the rows of schedules and their backups.
 type Records struct{ rows }
 
 // Schedules returns the rows of all schedules, except rows of a newer version.

@@ -33,11 +33,11 @@ type Snapshot struct {
 	Date time.Time
 }
 
-// Snapshot reads a scan, the sums over its done steps, and the pending steps whose rows are on the same page. Usually,
-// one request is enough, because folds keep the number of done rows small. If many steps are pending, Snapshot makes a
-// second request. If folds are late or pages are short, Snapshot makes more requests. If a fold happens between two of
-// these requests, Snapshot reads the rows again, because the fold may have hidden a row or made it count twice.
-// Snapshot returns [ErrNotFound] if there is no such scan.
+// Snapshot reads a scan, the sums over its done steps, and the pending steps whose rows follow the done rows on the
+// same page. Usually, one request is enough, because folds keep the number of done rows small. If many steps are
+// pending, Snapshot makes a second request. If folds are late or pages are short, Snapshot makes more requests. If a
+// fold happens between two of these requests, Snapshot reads the rows again, because the fold may have hidden a row or
+// made it count twice. Snapshot returns [ErrNotFound] if there is no such scan.
 func (l *Ledger) Snapshot(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }
@@ -96,7 +96,7 @@ type draft struct {
 }
 
 // read returns all done rows. It also returns the pending steps and the scan's own row, if they are on the same pages.
-// If `detail` is true, more pages are read.
+// If `detail` is true, read continues after the done rows, up to detailPages pages in total.
 func (l *Ledger) read(ctx context.Context, what string, id ScanID, detail bool) (d draft, err error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: donePrefix}, High: &key.Bound{Key: scanRow}}
 	q := storage.Query{Range: r, Select: slices.Concat(sumColumns, scanColumns)}

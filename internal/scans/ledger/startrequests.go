@@ -30,7 +30,7 @@ const (
 // Retry reports whether the request is for a retry.
 func (a StartKind) Retry() bool { return a == Retry || a == RetryFailed }
 
-// Requests is the part of the ledger for start requests.
+// Requests reads and writes start requests.
 type Requests struct{ rows }
 
 // StartRequest is a request to start or retry the scan with a given id. Any instance may fulfil it.
@@ -133,8 +133,8 @@ func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 const CanceledStart = "canceled before it began"
 
 // WithdrawStart refuses a command's request to start a scan, with the reason [CanceledStart], and reports whether the
-// request is now refused for this reason. An instance that read the request earlier may still start the scan, and must
-// then cancel it.
+// request is now refused for this reason. An instance that read the request before the refusal may still start the
+// scan. In that case, the instance must cancel the scan.
 func (l Requests) WithdrawStart(ctx context.Context, id ScanID) (bool, error) {
 	a, found, err := l.StartRequest(ctx, id)
 	if err == nil && found && a.Kind == CheckedStart && a.Refused == "" {

@@ -64,10 +64,10 @@ func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 	return ""
 }
 
-// nothingPending returns the scan's row if no step is pending, and otherwise the zero Scan. It reads the first row of a
-// range that contains the rows of pending steps, followed by the scan's own row. The answer must be a single page.
-// Between the requests for two pages, a step may commit a child whose row sorts before the first page's end. Then
-// neither page contains the child.
+// nothingPending returns the scan's row if no step is pending, and otherwise the zero Scan. It reads the first row of
+// a range that contains the rows of pending steps, followed by the scan's own row. The answer must be a single page:
+// between the requests for two pages, a step could commit a child whose row sorts before the first page's end, so that
+// neither page would contain the child.
 func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: pendingPrefix}, High: &key.Bound{Key: scanRow}}
 	for range emptyTries {
@@ -108,7 +108,7 @@ func (e Ending) properties() (more []storage.Property) {
 }
 
 // End ends a running scan as failed or canceled, or a group as succeeded, and reports whether this call ended it.
-// Pending steps stay for a later retry. If there is no such scan, the error is [ErrNotFound].
+// Pending steps stay, so that the scan can be retried. If there is no such scan, the error is [ErrNotFound].
 func (l *Ledger) End(ctx context.Context, id ScanID, now time.Time, as Ending) (bool, error) {
 	s, err := l.Scan(ctx, id)
 	if err != nil || s.State != Running {
@@ -117,8 +117,8 @@ func (l *Ledger) End(ctx context.Context, id ScanID, now time.Time, as Ending) (
 	return l.end(ctx, s, now, as)
 }
 
-// end records the scan's end, unless its row has changed since s was read. If end cannot close the attempt, Maintain
-// closes it later.
+// end records the scan's end, unless its row has changed since s was read. If the attempt cannot be removed from the
+// list of open scans, Maintain removes it later.
 func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (bool, error) {
 	for _, began := range []time.Time{s.Started, s.began()} { // the argument `now` may lie before these times, because the service's time has only whole seconds
 		if now.Before(began) {
