@@ -110,9 +110,9 @@ type Instance struct {
 // AliveTime is the maximum age of a living process's last heartbeat. It allows for two failed heartbeats.
 const AliveTime = 3 * ledger.HeartbeatTime
 
-// repairTime is the longest time from a dead process's last heartbeat until its steps are resent, unless a run of
-// Maintain is lost. Maintain runs every minute and takes [life.ObservationPause]. If the instance that ran Maintain is
-// lost, the steps are resent a minute later.
+// repairTime is the longest time from a dead process's last heartbeat until Maintain resends the process's steps.
+// Maintain runs every minute and takes [life.ObservationPause]. If the instance that runs Maintain also dies, the next
+// run resends the steps a minute later.
 const repairTime = 90 * time.Second
 
 // Reader reports on scans. It changes nothing.
@@ -128,8 +128,8 @@ func New(of *scans.Scans) *Reader {
 	return &Reader{scans: of, ledger: of.Ledger, details: scans.NewCache[ledger.Snapshot](detailTime, detailTime)}
 }
 
-// Status returns a scan's status. It makes at most three requests, unless folding is late. For a canceled or failed
-// scan, Status makes one more request, to find out whether somebody has requested a retry.
+// Status returns a scan's status. It usually makes at most three requests. For a canceled or failed scan, Status
+// makes one more request, to find out whether somebody has requested a retry.
 func (rd *Reader) Status(ctx context.Context, id ledger.ScanID) (Status, error) {
 	s, err := rd.status(ctx, id, func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -189,9 +189,9 @@ func (l Leased) waits(idle time.Duration) bool {
 	return idle >= idleTime || !slices.ContainsFunc(l.Instances, func(i Instance) bool { return !i.waits })
 }
 
-// leased returns the scan's pending steps that heartbeats name. It ignores heartbeats older than repairTime. If s
-// does not contain all pending steps, a step that a heartbeat names counts as pending unless s.Done contains it. The
-// argument connections lists the connections that the scan uses.
+// leased returns the scan's pending steps that heartbeats name. It ignores heartbeats older than repairTime. The
+// snapshot `s` may not contain all pending steps. In that case, a step that a heartbeat names counts as pending unless
+// s.Done contains it. The argument `connections` lists the scan's connections.
 func leased(s ledger.Snapshot, connections []string, heartbeats []ledger.Heartbeat) Leased {
 	held := map[ledger.StepID]bool{}
 	l := Leased{Instances: []Instance{}}
@@ -298,7 +298,7 @@ func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pen
 	return st
 }
 
-// dollars rounds to a billionth of a dollar, because further digits are rounding errors.
+// dollars returns the cost of requests, rounded to a billionth of a dollar, because further digits are rounding errors.
 func dollars(requests int64, per10000 float64) float64 {
 	return math.Round(float64(requests)/10_000*per10000*1e9) / 1e9
 }

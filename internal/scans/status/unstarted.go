@@ -9,9 +9,9 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// unstartedStatus is for scans without a record. If the scan is a member whose start was refused, unstartedStatus returns
-// the member's status from the group's list. For any other scan, it returns an error that says whether there is a start
-// request.
+// unstartedStatus returns the status of a scan that the ledger does not contain. If the scan is a member whose start was
+// refused, unstartedStatus returns the member's status from the group's list. For any other scan, it returns an error
+// that says whether there is a start request.
 func (rd *Reader) unstartedStatus(ctx context.Context, id ledger.ScanID) (Status, error) {
 	if id.IsMember() {
 		m, found, err := rd.ledger.Member(ctx, id)
@@ -52,7 +52,7 @@ func (rd *Reader) addRetry(ctx context.Context, st *Status) error {
 }
 
 // ExplainAbsent replaces the ledger's error for a missing scan. The new error says whether the scan has a start
-// request, and whether this request was refused. It returns other errors and nil unchanged.
+// request, and whether this request was refused. ExplainAbsent returns other errors and nil unchanged.
 func (rd *Reader) ExplainAbsent(ctx context.Context, id ledger.ScanID, err error) error {
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err

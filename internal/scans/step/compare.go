@@ -53,8 +53,8 @@ func (c *compared) uses() int64 { return c.bytes }
 
 func (*compared) room(read int) int { return readBytes - read }
 
-// end writes nothing. Pages with differences are shown as failed ranges. Later, listDifferences limits how many of the
-// differences are listed.
+// end counts each page's differences as failed rows, so pages with differences are shown as failed ranges. Later,
+// listDifferences limits how many of the differences are listed.
 func (c *compared) end(_ context.Context, _ *stepScan, m scans.Message, _ int, found *readResult, out *stepResult) error {
 	out.differences = c.differences
 	out.done.Rows, out.done.Missing, out.done.Extra, out.done.Different = c.done.Rows, c.done.Missing, c.done.Extra, c.done.Different

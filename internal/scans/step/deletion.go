@@ -36,7 +36,7 @@ func (d *pagesToDelete) add(_ context.Context, of scan.Step, _ time.Time, rows [
 }
 
 func (d *pagesToDelete) room(read int) int {
-	if d.bytes > scans.MaxMessageBytes/3 { // up to this size, the message still has room for the largest page
+	if d.bytes > scans.MaxMessageBytes/3 { // the message may have no room for another page
 		return -1
 	}
 	return d.written.room(read)
@@ -59,7 +59,7 @@ type deleteStep struct{ readStep }
 
 func (s deleteStep) justCommitted() (ledger.Pending, bool) {
 	p := s.Pending()
-	p.FirstEnded = true // written only if the deletion fails
+	p.FirstEnded = true // p is written only if the deletion fails
 	return p, s.Delete.Rows != nil
 }
 
@@ -78,8 +78,7 @@ func (deleteStep) slots() int64 { return 0 }
 func (deleteStep) overtaken(context.Context, *ledger.Ledger, *stepResult) error { return nil }
 
 // do deletes the rows that a step has read. If another invocation read the rows, this invocation reads their pages
-// again. Rows that are missing then count as deleted, because an earlier delivery may have deleted them before it
-// died.
+// again. A row that is missing from these pages counts as deleted, because an earlier delivery may have deleted it.
 func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out stepResult, err error) {
 	done, w := &out.done, written{Writing: o.Writes()}
 	read, rows, noted := readResult{pages: s.Delete.Pages}, s.Delete.Rows, int64(0)
@@ -102,7 +101,7 @@ func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliv
 	done.Written = max(0, noted-done.Failed)
 	read.countFailed(failed, false)
 	scans.KeepFailed(done, failed, read.keptOf(failed, false))
-	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // the step that read the pages has noted the pages without failed rows
+	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // pages without failed rows are already in the note of the step that read them
 	done.Note = read.note()
 	return out, nil
 }

@@ -84,7 +84,7 @@ func (x *draft) put(ctx context.Context, to place.Objects, step ledger.StepID) (
 	if f.Rows == 0 {
 		return 0, nil, nil
 	}
-	if _, err := to.Put(ctx, f.Path, content); err != nil { // an existing blob of this name has the same content
+	if _, err := to.Put(ctx, f.Path, content); err != nil { // an existing blob is not an error, because it has the same content
 		return 0, nil, scans.FatalIfPermanent("write to the container", err)
 	}
 	if kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f})); len(kept) > ledger.MaxFile { // happens if rows have thousands of long property names

@@ -32,8 +32,8 @@ func fatalOf(err error, delivery int) *scans.FatalError {
 	return scans.Fatal(fmt.Errorf("a step failed %d times; the last failure: %w", delivery, err))
 }
 
-// giveUp records that a delivery ended with an error that permits a retry. After any other error, giveUp does
-// nothing. After the message's last delivery, giveUp also records the error.
+// giveUp records that a delivery ended with an error that permits a retry. After the message's last delivery,
+// giveUp also records the error. If the error does not permit a retry, giveUp does nothing.
 func (s *Steps) giveUp(ctx context.Context, scan ledger.ScanID, p ledger.Pending, delivery int, err error) {
 	var fatal *scans.FatalError
 	if problem.FateOf(err) != problem.Retry || errors.As(err, &fatal) {

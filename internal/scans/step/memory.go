@@ -75,7 +75,7 @@ func (h *stepMemory) do(ctx context.Context, does func(*memory.Part) error) erro
 	}
 }
 
-// releaseUnused releases the memory that the read rows do not use. The writes may take long, and usually need no more
+// releaseUnused releases the memory that the rows do not use. The writes may take long, and usually need no more
 // memory. A step that began again with more memory keeps all of it, because the writes may need it.
 func (h *stepMemory) releaseUnused() {
 	if !h.grown {

@@ -61,7 +61,7 @@ func retryEachRow(ctx context.Context, l *ledger.Ledger, m scans.Message) (child
 	return children, nil
 }
 
-// retryRows retries the failed rows at a position, unless another step has retried them.
+// retryRows retries the failed rows at the position m.RowRetry.At, unless another step has retried them.
 func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Message, delivery int, done *ledger.Done) error {
 	packed, found, err := l.FailedAt(ctx, m.Scan, m.RowRetry.At)
 	if err != nil || !found {
