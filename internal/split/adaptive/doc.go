@@ -45,18 +45,18 @@
 //
 // # Cutting a strand that has a token
 //
-// The first piece continues after the page. A token belongs to the query that returned the token. So the first piece's step sends this query
-// again, with the same filter and the page's token. The step's state contains the key at which the next piece starts. The step yields no row at or
-// after that key, and ends with the first page that contains such a row. Only rows of this last page are read twice. Without the token, there would
-// be two ways to continue: a new query that reads the page's last partition again, or a separate step for the rest of this partition. Using the
-// token with a narrower filter would save a page, but no document of the service allows this.
+// If a strand is cut after a page that has a token, the first piece continues after this page. A token belongs to the query that returned the token.
+// So the first piece's step sends this query again, with the same filter and the page's token. The step's state contains the key at which the next
+// piece starts. The step yields no row at or after that key, and ends with the first page that contains such a row. Only rows of this last page are
+// read twice. Without the token, there would be two ways to continue: a new query that reads the page's last partition again, or a separate step for
+// the rest of this partition. Using the token with a narrower filter would save a page, but no document of the service allows this.
 //
 // # Hints
 //
-// Most tables have been scanned before. [scan.Hints] are keys that an earlier scan read, at most six pages apart. They divide the range into
-// pieces. The first step reads the first piece, and divides the other pieces into groups. It starts a step for each group, and this step treats its
-// group in the same way. The pieces cover the whole range, even if the table has changed since. They are cut like other pieces, but more cautiously.
-// A scan keeps its own copy of its hints, because steps refer to hints by number.
+// Most tables have been scanned before. [scan.Hints] are keys that an earlier scan read, at most six pages apart. They divide the range into pieces.
+// The first step reads the first piece, and divides the other pieces into groups. It starts a step for each group, and this step treats its group in
+// the same way. The pieces cover the whole range, even if the table has changed since the earlier scan. They are cut like other pieces, but more
+// cautiously. A scan keeps its own copy of its hints, because steps refer to hints by number.
 //
 // # Several queries per invocation
 //

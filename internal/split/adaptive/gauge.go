@@ -17,7 +17,7 @@ type gauge struct {
 	total float64   // the estimated number of pages from the last key read to the end
 }
 
-// stretch is the part of a level that lies between the last key read and the end.
+// stretch is the part of a level that lies between the last key read and the gauge's end.
 type stretch struct {
 	depth    int
 	pages    float64
@@ -25,9 +25,9 @@ type stretch struct {
 }
 
 const (
-	tooSmall = 1e-14 // float64 cannot distinguish a smaller share of a level from 0
+	tooSmall = 1e-14 // position ignores characters that change its result by less than this; float64 is hardly more precise
 	narrow   = 1e-4  // the minimum width of a character's interval, on a scale from 0 to 1
-	rare     = 0.1   // if the last key read has a separator at a position, this part of the scale belongs to all other characters together; see interval
+	rare     = 0.1   // if the last key read has a separator at a position, all characters except this separator share this part of the scale; see interval
 )
 
 func newGauge(a alphabet, here string, end *string) *gauge {
@@ -47,7 +47,7 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 // known siblings lowers the probability in all levels without known siblings.
 func (g *gauge) survey(t trail, f forks) {
 	const (
-		smoothing = 0.5  // the weight of the keys that have the last key's character in a level; it is less than 1, because the number of these keys is partly an estimate
+		smoothing = 0.5  // in the density of a level, the weight of the keys in deeper levels; it is less than 1, because the number of these keys is partly an estimate
 		certainty = 30   // if keys fork in a level, the assumed number of siblings in this level
 		once      = 0.15 // after each cut in a level without known siblings, the probability of siblings is multiplied by this
 	)
@@ -97,9 +97,9 @@ func (g *gauge) scale(depth int) scale {
 	return g.ruler.inner
 }
 
-// interval returns the part of the scale from 0 to 1 that belongs to the character char at the position depth of a key. If the argument
-// `path` is true, the key and the last key that was read have the same characters before this position. If the last key then has a separator at
-// this position, the separator gets nearly the whole scale, because after the same characters, other keys seldom have anything else there.
+// interval returns the part of the scale from 0 to 1 that belongs to the character `char` at the position `depth` of a key. If the argument
+// `path` is true, the key and the last key that was read have the same characters before this position. In that case, if the last key has a
+// separator at this position, the separator gets nearly the whole scale, because after the same characters, other keys seldom have anything else there.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !isSeparator(g.here[depth]) {

@@ -55,8 +55,8 @@ func (s *Piece) Range() key.Range {
 	return r
 }
 
-// upTo returns an open bound at a key. But if the key is k\x00, upTo returns a closed bound at k, which contains no control character. Both
-// bounds include the same keys, because no key lies between k and k\x00.
+// upTo returns an open bound at a key. But if the key is k\x00, upTo returns a closed bound at k, because the service refuses control characters
+// in keys. Both bounds include the same keys, because no key lies between k and k\x00.
 func upTo(end string) *key.Bound {
 	if k, ok := strings.CutSuffix(end, "\x00"); ok {
 		return &key.Bound{Key: k}

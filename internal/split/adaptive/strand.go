@@ -122,7 +122,7 @@ func (st *strand) survey(s scan.Step, v view) *gauge {
 	return g
 }
 
-// firstKey returns the start of the range that the page covers. The result matters only if the page is the first of its trail.
+// firstKey returns the start of the range that the page covers. afterPage uses the result only for the first page of a trail.
 func firstKey(s scan.Step, v view) string {
 	switch {
 	case v.share < 1: // the partition begins on this page

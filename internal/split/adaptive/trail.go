@@ -12,7 +12,7 @@ type trail struct {
 	// Fresh is the length, in characters, of the longest common prefix of Here and the key at which the trail began. In each level deeper than
 	// Fresh, all siblings that sort before Here have been read.
 	Fresh  int     `json:"fresh,omitempty"`
-	Levels []level `json:"levels,omitempty"` // levels with siblings, and the level Fresh, sorted by depth
+	Levels []level `json:"levels,omitempty"` // levels in which siblings were read, and the level of depth Fresh, sorted by depth
 	// Tries counts the cuts in levels whose siblings were unknown at the time of the cut. Each page that contains siblings of
 	// such a level lowers Tries by 1.
 	Tries int `json:"tries,omitempty"`
@@ -124,7 +124,7 @@ func (t trail) afterPage(g *gauge, keys []string, share float64, start string) t
 	return next
 }
 
-// add stores only levels with siblings, and the level Fresh.
+// add appends l to t.Levels, if siblings were read in l or its depth is t.Fresh.
 func (t *trail) add(l level) {
 	if l.pages > 0 || l.depth == t.Fresh {
 		t.Levels = append(t.Levels, l)

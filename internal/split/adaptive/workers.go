@@ -171,8 +171,7 @@ func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 
 // assign divides idle workers among the pieces. Each piece gets one worker, beginning with the largest piece. Long pieces get further workers.
 func (w *Workers) assign(pieces []*Piece, idle int) []int {
-	// A piece gets its nth worker only if at least n*n*least pages are expected in the piece. For each worker after the first, at least n pages must be
-	// expected too.
+	// A piece gets its nth worker only if at least n*n*least pages are expected in the piece and, if n is greater than 1, at least n pages.
 	const least = 0.25
 	given := make([]int, len(pieces))
 	worth := make([]float64, len(pieces))

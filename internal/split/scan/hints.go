@@ -26,7 +26,8 @@ type Hints struct {
 	Share float64 `json:"share,omitempty"`
 }
 
-// PageEnd is the part of a page from which hints are made: the key of the last row that the page's step yielded, and the number of these rows.
+// PageEnd describes the rows that a step yielded from one page: the key of the last row, and the number of rows. [NewHints] makes hints from
+// PageEnds.
 type PageEnd struct {
 	Last      key.Key
 	Rows      int
@@ -77,7 +78,7 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	most := HintPages * segment
 	h := Hints{Bounds: b, Share: shareOf(ends, segment)}
 	ahead := 0        // rows since the last hint
-	var edge *PageEnd // the last page since the last hint, if a partition begins on that page
+	var edge *PageEnd // the previous page, if a partition begins on it and no hint lies at its end; otherwise nil
 	for rest := withRows(ends); len(rest) > 0; {
 		n, rows := 0, 0
 		for n < len(rest) && rest[n].Last.Partition == rest[0].Last.Partition {
@@ -152,7 +153,7 @@ func (h *Hints) Weigh(ends []PageEnd, segment int) {
 	}
 }
 
-// Check returns an error if the hints are useless for a scan with the bounds. With unsorted hints, a scan would lose rows.
+// Check returns an error if the hints do not fit the bounds, or are not sorted. With unsorted hints, a scan would lose rows.
 func (h *Hints) Check(b key.Bounds) error {
 	if h.Bounds != b {
 		return errors.New("the hints were made for another range of keys")
@@ -169,8 +170,8 @@ func (h *Hints) Check(b key.Bounds) error {
 	return nil
 }
 
-// Pieces returns the ranges into which the hints divide a scan, or nil if the hints were made for other bounds. A partition with one hint starts a
-// new range. A partition with several hints is many pages long, and is divided by row keys.
+// Pieces returns the ranges into which the hints divide a scan, or nil if the hints were made for other bounds. If a partition has one hint,
+// a new range begins at the start of the partition. A partition with several hints is many pages long, and is divided by row keys.
 func (h *Hints) Pieces(b key.Bounds) []key.Range {
 	if h == nil || h.Bounds != b {
 		return nil
