@@ -114,8 +114,7 @@ func (q *Queue) PutAfter(ctx context.Context, text string, hidden time.Duration)
 	return q.put(ctx, text, int32(math.Ceil(min(max(0, hidden), maxHidden).Seconds())), -1)
 }
 
-// PutFor adds a message that is visible immediately. life is the time for which the message exists, rounded down to
-// seconds.
+// PutFor adds a message that is visible immediately, and that expires after `life`, rounded down to seconds.
 func (q *Queue) PutFor(ctx context.Context, text string, life time.Duration) error {
 	return q.put(ctx, text, 0, int32(life/time.Second))
 }
@@ -123,8 +122,8 @@ func (q *Queue) PutFor(ctx context.Context, text string, life time.Duration) err
 // maxHidden is the longest time for which the service hides a message.
 const maxHidden = 7 * 24 * time.Hour
 
-// put adds a message. hidden is the number of seconds for which the message is invisible. life is the number of
-// seconds after which the message expires. If life is -1, the message never expires.
+// put adds a message that is invisible for `hidden` seconds, and that expires after `life` seconds. If `life` is -1, the
+// message never expires.
 func (q *Queue) put(ctx context.Context, text string, hidden, life int32) error {
 	x := newExchange(q.options, putMessage)
 	x.rows = 1

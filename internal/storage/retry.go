@@ -25,11 +25,11 @@ const (
 	// maxRetryDelay is short. So work resumes soon after an outage, and a single throttled write does not delay its step
 	// for long.
 	maxRetryDelay = 5 * time.Second
-	tryTimeout    = 40 * time.Second // maximum time of a try, apart from sendTime for each byte that is sent or expected
+	tryTimeout    = 40 * time.Second // maximum time of a try, plus sendTime for each byte of the request and of the expected answer
 
 	firstPatience = 15 * time.Second // for a host that has never answered; see [Options.Unproven]
 	noticed       = 2 * time.Second  // if all tries have failed for this time, there is an outage
-	silence       = 20 * time.Second // if the host is silent for this time, there is an outage, even if no try has failed; 20 s are enough to send a large body
+	silence       = 20 * time.Second // if no good answer has come for this time, there is an outage, even if no try has failed; sending a large body takes less
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.
@@ -91,7 +91,7 @@ type retries struct {
 	endpoint     endpoint
 
 	mu      sync.Mutex
-	pending int           // requests without an answer, pauses included
+	pending int           // requests that have no answer yet, including those in a pause
 	paused  int           // pending requests that are in a pause
 	since   time.Time     // time of the last good answer, or of the first request after an idle time
 	cause   string        // cause of the last failure since the last good answer
@@ -186,7 +186,7 @@ type course struct {
 	cause string    // cause of the last failure
 	last  outcome   // outcome of the last try
 	times int       // how many consecutive tries, up to the last try, had the last try's outcome
-	since time.Time // end of the first of the tries that `times` counts
+	since time.Time // when the outcome last changed
 }
 
 // record adds the outcome of a try to the history. If the cause is "", the history keeps the previous cause.
@@ -198,7 +198,7 @@ func (c *course) record(is outcome, cause string) {
 	c.cause = cmp.Or(cause, c.cause)
 }
 
-// heldBack is the error of a request that [RequestOptions.MayProceed] prevented.
+// heldBack is the error of a request that ended because [RequestOptions.MayProceed] prevented a try.
 type heldBack struct{ error }
 
 func (h *heldBack) Unwrap() error { return h.error }
@@ -312,8 +312,8 @@ func (r *retries) outage() (o Outage, ok bool) {
 	return o, r.cause != "" && age >= noticed || r.pending > 0 && age >= silence
 }
 
-// newestCause returns the newest cause. If the cause is old, the text begins with its age, because a narrow terminal cuts off the end
-// of a line. The caller holds r.mu.
+// newestCause returns the cause of the newest failure. If the failure is old, the result begins with its age, because a narrow
+// terminal cuts off the end of a line. The caller holds r.mu.
 func (r *retries) newestCause() string {
 	age := time.Since(r.failure)
 	switch {
@@ -336,7 +336,7 @@ func (r *retries) remaining(c *course, err error, h callerPatience) (left time.D
 		return 0, err
 	}
 	since := later(r.since, c.began)
-	limit, begun := r.patience, c.began // if err is nil, the host has answered, so it is busy and not silent
+	limit, begun := r.patience, c.began // for a host that gave a bad answer
 	if err != nil {
 		limit, begun = r.silencePatience(), since
 	}

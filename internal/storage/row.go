@@ -250,7 +250,7 @@ func (r *rowReader) readRow() bool {
 	r.out = append(r.out, '{')
 	keys := begin + 1 // position of the row's key; the properties follow
 	r.count, r.changed = 0, false
-	partition, row := false, false // whether each key has been read
+	partition, row := false, false // which of the two keys have been read
 	var etag, timestamp []byte
 	for more := true; more; more = r.next(',') {
 		name := r.readName()
