@@ -29,8 +29,8 @@ func (s *Sizes) MemoryNeed() int64 {
 	return s.part
 }
 
-// LearnMemory records how much memory a step has needed. After smaller steps, the result of MemoryNeed decreases
-// slowly.
+// LearnMemory records how much memory a step has needed. If steps need less memory than before, the result of MemoryNeed
+// decreases only slowly.
 func (s *Sizes) LearnMemory(bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

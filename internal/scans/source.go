@@ -69,8 +69,7 @@ func (x *Export) Probe(ctx context.Context, field string, r Request) error {
 }
 
 // Unreadable converts err, the error of an attempt to open an export, into the error for the caller. A temporary error
-// stays unchanged. To any other error, Unreadable adds `field`, the name of the request's field that describes the
-// export.
+// stays unchanged. Every other returned error names `field`, the request's field that describes the export.
 func Unreadable(field string, err error) error {
 	switch {
 	case err == nil:

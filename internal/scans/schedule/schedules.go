@@ -231,8 +231,8 @@ func (sd *Scheduler) save(ctx context.Context, r *scheduleRow) (ours bool, err e
 	return sd.ledger.Save(ctx, &r.row)
 }
 
-// advanceTries is the maximum number of tries of AdvanceSchedules. If another process advances a schedule,
-// AdvanceSchedules tries again.
+// advanceTries is the maximum number of tries of AdvanceSchedules. If another process advances a schedule at the same
+// time, AdvanceSchedules tries again.
 const advanceTries = 3
 
 // AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. Timers may fail, so calls
@@ -351,10 +351,10 @@ func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *s
 	return sd.life.RequestStart(ctx, r.Last.ID, *r.Request)
 }
 
-// RunNow adds an occurrence for the current minute to a schedule, starts its scan, and returns the scan's id. If
-// the request is repeated, RunNow returns the id of the scan that the first try started. If the schedule already has an
-// occurrence in the current minute, RunNow fails, because both occurrences would have the same {date}. The call does
-// not change the next occurrence of the schedule's cron expression.
+// RunNow adds an occurrence for the current minute to a schedule, starts a scan for this occurrence, and returns the
+// scan's id. If the request is repeated, RunNow returns the id of the scan that the first try started. If the schedule
+// already has an occurrence in the current minute, RunNow fails, because both occurrences would have the same {date}.
+// The call does not change the next occurrence of the schedule's cron expression.
 func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (ledger.ScanID, error) {
 	s := sd.setting(name)
 	if s == nil {
@@ -432,8 +432,8 @@ func (r *scheduleRow) runs() bool { return r.Last != nil && r.Last.State == ledg
 // failed, because somebody may have deleted its rows.
 const traceTime = 24 * time.Hour
 
-// recordEnd records the state of the scan that a schedule started last. A retry may change the state of a failed scan.
-// A success is recorded only after its backup has been recorded.
+// recordEnd records the state of the scan that a schedule started last. It reads the state of a failed scan again,
+// because a retry may change it. A success is recorded only after its backup has been recorded.
 func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Time) (changed bool, err error) {
 	if r.Last == nil || r.Request == nil {
 		return false, nil

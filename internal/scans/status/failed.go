@@ -19,8 +19,8 @@ type FailedRows struct {
 	Total  int64             `json:"total"` // failed rows; in a comparison, also rows that differ
 	Kept   int64             `json:"kept"`  // listed rows: the first thousand of each step
 	Cursor string            `json:"cursor,omitempty"`
-	// Groups lists the failed rows by the code in their reasons, the largest group first. It includes only listed
-	// rows of the newest groupSteps steps. Only the first page has groups.
+	// Groups lists the failed rows by the code in their reasons, the largest group first. Of the
+	// rows that Kept counts, it includes only those of the newest groupSteps steps. Only the first page has groups.
 	Groups  []FailedGroup `json:"groups,omitempty"`
 	Grouped int64         `json:"grouped,omitempty"` // the rows in groups
 }
@@ -32,7 +32,8 @@ type FailedGroup struct {
 	First []scans.FailedRow `json:"first"` // up to firstRows of these rows: those that come first in the list of failed rows
 }
 
-// groupSteps is the number of steps whose failed rows are grouped. Ten requests are enough to read these rows.
+// groupSteps is the number of steps whose failed rows are grouped. One query reads the failed rows of ten steps, so ten
+// queries are enough.
 const groupSteps = 100
 
 // An answer has at most maxGroups groups, each with at most firstRows rows.

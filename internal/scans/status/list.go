@@ -274,8 +274,9 @@ func foreignCursor() error {
 	return problem.Invalidf("cursor", "is not a cursor that this call returned; leave it out to start from the beginning")
 }
 
-// Members returns a page of a group's begun or refused members, in the order of their tables' names. If state is not
-// "", it returns only members in this state. Such a page may have few or no members even if more pages follow.
+// Members returns a page of those members of a group that have begun or were refused, in the order of their tables'
+// names. If `state` is not "", it returns only members in this state. Such a page may have few or no members even if
+// more pages follow.
 func (rd *Reader) Members(ctx context.Context, id ledger.ScanID, top int, cursor string, state ledger.State) (ScanList, error) {
 	q := ListQuery{Top: top, State: state}
 	at, err := parseListCursor(cursor, id)

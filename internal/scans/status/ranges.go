@@ -123,9 +123,9 @@ func rangesOf(whole key.Range, ends []scan.PageEnd, pending []pendingRange) []Ke
 }
 
 // redone returns one entry for each page, even if `ends` has several entries for the same page. It subtracts the page's
-// retried rows from the page's failed rows. If a page has more retried rows than failed rows, an earlier merge may have
-// moved failed rows to a later page. So redone subtracts the rest of the retried rows from the failed rows of the next
-// pages.
+// retried rows from the page's failed rows. If a page has more retried rows than failed rows, [scan.Thin] may have
+// merged failed rows of this page into a later page. So redone subtracts the rest of the retried rows from the failed
+// rows of the next pages.
 func redone(ends []scan.PageEnd) []scan.PageEnd {
 	var pages []scan.PageEnd
 	for _, e := range ends {
@@ -136,7 +136,7 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 		}
 		pages = append(pages, e)
 	}
-	written := 0 // number of retried rows that must still be subtracted from the failed rows of the next pages
+	written := 0 // number of retried rows that are not subtracted yet
 	for i, p := range pages {
 		left := p.Failed - written
 		pages[i].Failed, written = max(0, left), max(0, -left)
@@ -144,16 +144,16 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 	return pages
 }
 
-// division is the part of a scan's range that is already divided into ranges: from the range's beginning to the key in
-// the field at.
+// division is the part of a scan's range that is already divided into ranges: from the range's beginning to the key
+// `at`.
 type division struct {
 	ranges []KeyRange
 	at     key.Key
 	ends   []scan.PageEnd // the ends of the pages after the divided part, in table order
 }
 
-// done divides the keys up to high, or up to the table's end if `high` is nil. Pages with failed rows become failed ranges,
-// and all other keys become done ranges.
+// done divides the keys up to `high`, or up to the table's end if `high` is nil. Pages with failed rows become failed
+// ranges, and all other keys become done ranges.
 func (d *division) done(high *key.Key) {
 	failed := func(e scan.PageEnd) bool { return e.Failed > 0 }
 	for i := slices.IndexFunc(d.ends, failed); i >= 0 && (high == nil || d.ends[i].Last.Compare(*high) < 0); i = slices.IndexFunc(d.ends, failed) {
@@ -167,8 +167,8 @@ func (d *division) done(high *key.Key) {
 	d.add(high, RangeDone)
 }
 
-// add appends the range that ends at high, or at the table's end if `high` is nil. It omits an empty range, and merges a
-// range with the previous one if both have the same state.
+// add appends the range that ends at `high`, or at the table's end if `high` is nil. It omits an empty range, and
+// merges a range with the previous one if both have the same state.
 func (d *division) add(high *key.Key, state string) {
 	r := KeyRange{From: edge(d.at), State: state}
 	for len(d.ends) > 0 && (high == nil || d.ends[0].Last.Compare(*high) < 0) {
@@ -223,8 +223,8 @@ func atMost(limit int, ranges []KeyRange) []KeyRange {
 	return ranges
 }
 
-// joined merges each range for which mustJoin returns true into the previous range. The argument `last` is the previous
-// range, which may already be merged.
+// joined merges each range for which mustJoin returns true into the previous range. The argument `last` of mustJoin is
+// the previous range, after any merges into it.
 func joined(ranges []KeyRange, mustJoin func(i int, last KeyRange) bool) []KeyRange {
 	merged := []KeyRange{ranges[0]}
 	for i, r := range ranges[1:] {
