@@ -25,7 +25,9 @@ import (
 // hints.
 func (o *RunnableScan) HintsName() string {
 	r := o.Request
-	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // the scan's pages do not show all rows, or the source is an export, whose files show where its rows are
+	// If a scan filters rows, lists keys or verifies, its pages do not show all rows. A scan of an export needs no stored hints,
+	// because the export's files show where the rows are.
+	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil {
 		return ""
 	}
 	sum := sha256.Sum256(JSON([]any{strings.ToLower(o.Source.Address()), r.Range, r.PageRows()}))
@@ -81,7 +83,7 @@ func packHints(h scan.Hints) (packed []byte, ok bool) {
 	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints
 }
 
-// Use gives the scan a strategy that uses the hints in packed. If `packed` is empty, Use does nothing. For unusable
+// Use gives the scan a strategy that uses packed hints. If `packed` is empty, Use does nothing. For unusable
 // hints, Use returns an error, because a scan with wrong hints would miss rows. For hints of a newer version, the error
 // is [problem.Stale].
 func (o *RunnableScan) Use(packed []byte) error {

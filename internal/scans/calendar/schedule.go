@@ -34,7 +34,7 @@ const mostMissed = 1000
 type Decision struct {
 	Occurrence time.Time // the newest due occurrence; zero if none is due
 	Start      bool      // start the occurrence's scan; if false, skip it
-	Missed     int       // number of earlier occurrences that no check found in time; at most 1,000
+	Missed     int       // number of earlier occurrences that are still undecided; at most 1,000
 }
 
 // Decide returns the newest due occurrence. The argument `decided` is the newest occurrence that an earlier call

@@ -31,11 +31,10 @@
 //   - Clocks are never compared. A process counts as living if its heartbeat's row has changed between two observations.
 //     If a step fails, its process names the step in its heartbeats until the host has delivered the step again.
 //   - A step younger than 10 s may have a message that is not yet visible. If such a step seems lost, Maintain observes a third time.
-//   - A peek shows the 32 messages that have been visible for longest. Queues nearly preserve the order of messages. If
-//     one of the 32 was put into the queue 10 seconds after the step was recorded, or 30 seconds after the step failed,
-//     all earlier messages are also among the 32. So if the step's message is not among them, it is not in the queue.
-//     After 12 minutes, Maintain resends the message even if it may be in the queue. The 12 minutes double with each
-//     resend.
+//   - A peek shows the 32 messages that have been visible for longest. Queues nearly preserve the order of messages. So if
+//     one of the 32 was put into the queue more than 10 seconds after the step was recorded, or more than 30 seconds after
+//     the step failed, the step's message is either among the 32 or not in the queue. If the step's row has not changed for
+//     12 minutes, Maintain resends the message even if it may be in the queue. This time doubles with each resend.
 //
 // If the first observation shows steps that may be lost, Maintain stores this observation in the ledger. If Maintain's
 // next run begins within two minutes, it uses the stored observation as its first observation. So lost steps are found
@@ -43,15 +42,16 @@
 //
 // The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless, because
 // a step is committed once. If a request takes at most 200 ms, heartbeats and observations add at most 1 % to the
-// number of requests (sim.TestFindingLostStepsIsCheap). They add more only if the process makes fewer than 100 requests
-// in 5 seconds.
+// number of requests (sim.TestFindingLostStepsIsCheap). With slower requests, they may add more, but only if the process
+// makes fewer than 100 requests in 5 seconds.
 //
 // # Steps that cannot be done
 //
-// A step may kill its process. So every delivery except the first is marked in the pending row before the step begins.
-// If the step ends with an error, this mark is removed. When five processes have begun the step and none has ended it,
-// the scan fails with an error that names the step. Because the first delivery is not marked, it counts as one of the
-// five even if the step's first message was never sent.
+// A step may kill its process. To count the killed processes, every delivery except the first is marked in the pending
+// row before the step begins. If the step ends with an error, this mark is removed. When five processes have begun the
+// step and none has ended it, the scan fails with an error that names the step. The first delivery is not marked, so
+// it counts as one of the five unless it is known to have ended with an error. It counts even if the step's first message
+// was never sent.
 //
 // A storage failure never fails a scan by itself. After five deliveries, the host moves the message into the poison
 // queue. Maintain deletes the message there. The step is then lost, so Maintain sends a new message. If a step has been
@@ -63,7 +63,7 @@
 // [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. An instance carries out the request
 // when it gets the request's message, when another scan ends, or when it runs Maintain. A start inserts rows and never
 // replaces any, so all instances may try to start the scan. For an export, the API makes a start request, and then
-// claims the place. If the process dies, another instance carries out the request, even if the place is already claimed for
+// claims the place. If the API's process dies, another instance carries out the request, even if the place is already claimed for
 // the same id.
 //
 // A command does not have the app's connections. Therefore it requests a start by [life.Life.RequestCheckedStart], which
@@ -73,7 +73,8 @@
 //
 // During a deployment, two versions of the program run side by side. An instance drops a message that a newer version
 // wrote. The step stays pending, until Maintain of the newer version resends the message. If a scan or its hints need a
-// newer version, an instance also drops the scan's messages. Maintain of any version resends these messages.
+// newer version, an instance also drops the scan's messages. Maintain of any version resends these messages, because any
+// version can read them.
 //
 // # Handing writes over
 //

@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/scans/step"
 )
 
-// Engine runs scans. The package comment lists its parts. It is safe for concurrent use.
+// Engine runs scans. It is safe for concurrent use. The package comment lists the parts of an engine.
 type Engine struct {
 	*scans.Scans
 	*status.Reader

@@ -67,9 +67,9 @@ func (l ScanData) FailedAt(ctx context.Context, id ScanID, position string) ([]b
 	return dataOf(e), found, err
 }
 
-// FailedBefore returns positions of rows that failed before an attempt. It begins after the position `previous`, and reads n
-// positions at a time. It stops when a page contains a row that failed before the attempt. The result `last` is the
-// last position on this page, or "" if all positions were read.
+// FailedBefore returns positions of rows that failed before an attempt. It begins after the position `previous`, and reads
+// pages of n positions until a page contains a row that failed before the attempt. The result `last` is the last position
+// on this page, or "" if all positions were read.
 func (l ScanData) FailedBefore(ctx context.Context, id ScanID, previous string, attempt int64, n int) (positions []string, last string, err error) {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + previous, Open: previous != ""}

@@ -61,8 +61,8 @@ func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int,
 	return nil
 }
 
-// Fold folds the scan's done rows of level n, and returns how many rows it has folded. If there are fewer than minimum
-// rows, it folds none. Several processes may fold at the same time. If a row is missing, another process has folded it,
+// Fold folds the scan's done rows of level n, and returns how many rows it has folded. If there are fewer rows than
+// `minimum`, it folds none. Several processes may fold at the same time. If a row is missing, another process has folded it,
 // and Fold stops.
 func (l Folds) Fold(ctx context.Context, id ScanID, n, minimum int, join Join) (int, error) {
 	p, err := l.query(ctx, "fold steps of scan "+string(id), storage.Query{Range: level(id, n)})
