@@ -134,7 +134,7 @@ func (c *Container) List(ctx context.Context, prefix string, fn func(Blob) error
 	}
 }
 
-// blobPage is a list's answer. (Microsoft Learn, "List Blobs")
+// blobPage is the answer to one request of [Container.List]. (Microsoft Learn, "List Blobs")
 type blobPage struct {
 	XMLName    xml.Name `xml:"EnumerationResults"`
 	Blobs      []Blob   `xml:"Blobs>Blob"`
@@ -158,8 +158,8 @@ const (
 // blobURL returns a blob's URL, relative to the container's URL.
 func blobURL(name string) string { return "/" + strings.ReplaceAll(escape(name), "%2F", "/") }
 
-// send makes a request and returns the body of a good answer. The request's URL is relative to the container's. The
-// argument what and the container's name describe the request in errors.
+// send makes a request and returns the body of a good answer. The request's URL is relative to the container's. Errors
+// describe the request with `what` and the container's name.
 func (c *Container) send(ctx context.Context, op operation, what string, r request) ([]byte, error) {
 	x := newExchange(c.options, op)
 	x.creates = r.url == aContainer

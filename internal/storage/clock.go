@@ -15,12 +15,12 @@ type clock struct {
 	mu        sync.Mutex // guards the fields below
 	at, wall  time.Time  // this machine's monotonic time and wall time at the last answer; at that moment, the service's time was between low and high
 	low, high time.Time
-	text      string // the last Date and its value, stored because thousands of answers have the same Date
-	date      time.Time
+	text      string    // the last Date
+	date      time.Time // the parsed text, kept because thousands of answers have the same Date
 }
 
-// observe narrows the bounds of the service's time by the Date of an answer that has just arrived. sent is when the
-// request was sent.
+// observe narrows the bounds of the service's time. It uses the Date of an answer that has just arrived, and `sent`, the time at
+// which the answer's request was sent.
 func (c *clock) observe(answer *http.Response, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

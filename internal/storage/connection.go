@@ -219,7 +219,7 @@ func parseFields(s string) (map[string]string, error) {
 		switch _, twice := fields[low]; {
 		case low == "developmentstorageproxyuri":
 			return nil, errors.New("the connection string has a DevelopmentStorageProxyUri, which is not supported; give the emulator's addresses as TableEndpoint, QueueEndpoint and BlobEndpoint")
-		case at < 0: // the text may be a key that was pasted without its name
+		case at < 0:
 			return nil, fmt.Errorf("the connection string has an unknown name before a '='; the most similar known name is %s. The unknown name is not shown, because it may be an account key", nearest(low))
 		case twice:
 			return nil, fmt.Errorf("the connection string has %s twice; remove one", fieldNames[at])
@@ -311,7 +311,7 @@ func (c *Connection) addEndpoints(scheme, suffix string) {
 	if c.account != "" {
 		c.tableURL = cmp.Or(c.tableURL, fmt.Sprintf("%s://%s.table.%s", scheme, c.account, suffix))
 		c.queueURL = cmp.Or(c.queueURL, fmt.Sprintf("%s://%s.queue.%s", scheme, c.account, suffix))
-		if _, _, _, ok := splitHost(hostOf(c.tableURL)); ok { // an emulator's host has another form
+		if _, _, _, ok := splitHost(hostOf(c.tableURL)); ok { // not for an emulator, because its blob endpoint has another form
 			c.blobURL = cmp.Or(c.blobURL, fmt.Sprintf("%s://%s.blob.%s", scheme, c.account, suffix))
 		}
 	}

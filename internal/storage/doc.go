@@ -2,8 +2,8 @@
 // exact form in which entities and keys are sent, and the meaning of a service's errors.
 //
 // An [Account] has one set of clients and one connection pool. [Table.Query] reads rows, page by page. [Batch] writes
-// rows in entity group transactions. A [Queue] gives access to one queue's messages, and a [Container] to one
-// container's blobs, which are never replaced. [RequestOptions] control the requests.
+// rows in entity group transactions. A [Queue] gives access to one queue's messages. A [Container] gives access to one
+// container's blobs. Blobs are never replaced. [RequestOptions] control the requests.
 //
 // The clients of azure-sdk-for-go make the requests for queues, and create, list and remove tables. This package makes
 // its own requests for rows (rows.go) and for blobs (blob.go). These requests do not use azcore's policies, which would
@@ -25,7 +25,7 @@
 //
 // answer.go checks whether the answer to each try comes from the service. The service sends either a good and complete
 // answer to the operation, or a refusal with an error code. After any other answer, such as a proxy's page or half an
-// answer, the request is repeated as after a broken connection. The service may already have carried out the request.
+// answer, the request is repeated as after a broken connection, although the service may already have carried it out.
 // If every try for 30 s gets such an answer with status 3xx or 4xx, the request ends. If a proxy refuses a plain
 // request, perhaps because of the key in its URL, the row is immediately sent in a transaction. Each try has an id, so
 // an answer that arrives twice is not mistaken for the answer to the next request. Some endpoints return the request's
@@ -38,10 +38,10 @@
 // # Retries
 //
 // One policy (retry.go) retries requests after 503, 500, time-outs and broken connections. Retries end at the caller's
-// deadline, or when the account's patience ends. Pauses grow up to 5 seconds, unless the answer has a Retry-After.
+// deadline, or when the host has given no good answer for [Options.Patience]. Pauses grow up to 5 seconds, unless the answer has a Retry-After.
 // After an outage, the first good answer wakes all requests that wait for the host. While the host answers other
 // requests, a request ends after 40 failed tries, or after 400 if the host is busy. If a
 // command cannot connect to a host that has never given a good answer, the request fails immediately, because the
-// command's connection may contain a typing error. Every error contains the reason of the last failure, and names the
-// account's setting. If there is no setting, the error names the host.
+// command's connection may contain a typing error. Every error contains the reason of the last failure, and the name of
+// the connection's setting. If the connection does not come from a setting, the error names the host.
 package storage

@@ -112,14 +112,14 @@ func Denied(err error) bool {
 	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
 }
 
-// Expired reports whether err means that the service refused a request because its SAS has expired. The service's
-// answer may mention only a missing permission, so the error contains the time at which the SAS expired.
+// Expired reports whether err means that the service refused a request because its SAS has expired. The service may
+// give only a missing permission as the reason. Therefore, the error's text also contains the time at which the SAS expired.
 func Expired(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && !e.expired.IsZero()
 }
 
-// expiry returns when the SAS of a refused request expired, according to the SAS's parameter se. The result is zero if
+// expiry returns when the SAS of a refused request expired, according to the SAS's parameter `se`. The result is zero if
 // there was no SAS, or if it was still valid. (Microsoft Learn, "Create an account SAS")
 func expiry(refusal *http.Response) time.Time {
 	now, err := http.ParseTime(refusal.Header.Get("Date"))
