@@ -75,7 +75,7 @@ func (id ID) None() bool { return id.row == "" }
 // Keyed reports whether the id comes from an Idempotency-Key.
 func (id ID) Keyed() bool { return id.row != "" && !strings.HasPrefix(id.row, invocationPrefix) }
 
-// Row returns the id's row in a partition. The row contains the request's hash and the additional properties in more.
+// Row returns the id's row in a partition. The row contains the request's hash and the properties `more`.
 func (id ID) Row(partition string, more ...storage.Property) storage.Entity {
 	return storage.Entity{
 		Key:        key.Key{Partition: partition, Row: id.row},
@@ -188,8 +188,8 @@ func (c Claims) Unchanged(ctx context.Context, of Claim) (bool, error) {
 	return found && there.ETag == of.row.ETag, nil
 }
 
-// Record stores the answer for repetitions. If another try has recorded another answer, or if the claim was deleted, kept is
-// false.
+// Record stores the answer for repetitions. The result is false if another try has recorded another answer, or if the
+// claim was deleted.
 func (c Claims) Record(ctx context.Context, of Claim, answer string) (kept bool, err error) {
 	for range maxRaces {
 		err := c.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: of.row.ETag, Row: storage.Entity{
@@ -223,7 +223,8 @@ func unlessChanged(err error) error {
 	return err
 }
 
-// Outdated calls fn with the claims that were not changed for at least the duration age. now is the service's time.
+// Outdated calls fn with the claims that were not changed for at least the duration `age`. The argument `now` is the
+// service's time.
 func (c Claims) Outdated(ctx context.Context, now time.Time, age time.Duration, fn func(Claim) error) error {
 	q := storage.Query{Range: key.WithPrefix(c.Partition, Prefix), Filter: lastChanged(now, age)}
 	return c.Table.All(ctx, q, func(p storage.Page) error {
@@ -236,7 +237,7 @@ func (c Claims) Outdated(ctx context.Context, now time.Time, age time.Duration, 
 	})
 }
 
-// lastChanged returns a filter for rows that were not changed for at least the duration age.
+// lastChanged returns a filter for rows that were not changed for at least the duration `age`.
 func lastChanged(now time.Time, age time.Duration) string {
 	return "Timestamp lt datetime'" + now.Add(-age).UTC().Format("2006-01-02T15:04:05Z") + "'"
 }
@@ -247,7 +248,7 @@ type Tidying struct {
 	last time.Time
 }
 
-// Due calls `tidy`, unless a call has succeeded within the last hour. now is the service's time.
+// Due calls `tidy`, unless a call has succeeded within the last hour. The argument `now` is the service's time.
 func (t *Tidying) Due(now time.Time, tidy func() error) error {
 	t.mu.Lock()
 	last := t.last

@@ -15,15 +15,15 @@
 // STREAM is the stream's escaped name (see name.go). TICKS are 19 digits of inverted time (see package key). SEQ is
 // four hex digits that count down from ffff within a tick. WRITER is 12 random letters and digits for each process. So
 // each event of a writer has a smaller key than the writer's previous event, and two writers never make the same key.
-// Version is 1, and readers refuse rows of any other version.
+// The property Version is 1, and readers refuse rows of any other version.
 //
 // # Shards
 //
 // A stream that is too busy for one partition can have several shards, each a partition. Writers spread the stream's
 // events over the shards, and readers merge the shards. The stream's row stores the greatest number of shards that any
-// writer's settings ever had. Readers ignore their own settings. They use the stored number, and cache it for up to
-// [knownTime]. Until the stream's row is older than [knownTime], a writer uses only the first shard. So every reader
-// knows a shard before the shard contains events.
+// writer's settings ever had. Readers use the stored number, and cache it for up to [knownTime]. Until the stream's row
+// is older than [knownTime], a writer uses only the first shard. So every reader knows a shard before the shard contains
+// events.
 //
 // # Appending is idempotent
 //
@@ -37,11 +37,11 @@
 // A follower's query finds the rows that were written since its last call. The query compares Timestamps, which the
 // service sets. A row may become visible late. To find such rows, each call reads up to 200 rows of the last 30 s
 // again, beginning with the newest. If the last 0.2 s alone have more than 200 rows, the call reads all rows of these
-// 0.2 s again. The follower's position is a text of less than 3,000 characters. The rows that are read again form
-// groups. For each group, the position contains a sum over the ids of the received rows (position.go). A call reads
-// some shards later than others. Of the rows that were written after the first shard was read, the call returns only
-// about 50, because the position cannot record more of them. A later call returns the others. At 1,000 events per
-// second, a follower that calls once per second with top=1000 reads 1.3 rows per event.
+// 0.2 s again. The follower's position is a text of less than 3,000 characters. It does not list the ids of the received
+// rows, but contains only one sum for each group of ids (position.go). A call reads some shards later than others. Of
+// the rows that were written after the first shard was read, the call returns only about 50, because the position
+// cannot record more of them. A later call returns the others. At 1,000 events per second, a follower that calls once
+// per second with top=1000 reads 1.3 rows per event.
 //
 // Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call limits its query
 // to ids that are at most a minute older than the previous call. Normally, an event is written less than a minute after

@@ -57,14 +57,14 @@ func (n *Next) Each(fn func(storage.Row) error) error {
 	return nil
 }
 
-// Feed follows a log. It returns each row once, in the order in which the service has written the rows. The order does not
-// depend on the clocks that made the rows' keys.
+// Feed follows a log. It returns each row once. Its answers follow the order in which the service wrote the rows, even if
+// the clocks that made the rows' keys differ.
 type Feed struct {
 	Log
 	// Now returns the service's time.
 	Now func() time.Time
-	// Oldest returns a time t such that each row that is written after the call has a key whose time is t minus one
-	// minute, or later. If Oldest is nil, t is the present time.
+	// Oldest returns a time. No row that is written after the call has a key that is more than one minute older than
+	// this time. If Oldest is nil, the feed uses the present time.
 	Oldest func(ctx context.Context) (time.Time, error)
 
 	// If merge is set, the feed calls it instead of Log.merge.
@@ -73,11 +73,11 @@ type Feed struct {
 
 // After returns the rows after a position: [Now], a time (see [ParseTime]), a key from a [Clock], or the position that
 // an earlier call returned. A follower needs to store only the position. Each answer contains rows that were written
-// later than the rows of earlier answers. Within one answer, the rows are in key order. An answer has at most top
+// later than the rows of earlier answers. Within one answer, the rows are in key order. An answer has at most `top`
 // rows, and at most [MaxAnswer] bytes. If more than 100,000 rows follow the position, the error is a
 // [problem.Conflict].
 //
-// For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. A call reads the
+// A call makes one query for each 1,000 rows that it reads from a partition, even if `top` is small. A call reads the
 // new rows, and reads up to 200 earlier rows again. If more than 200 rows were written in the 0.2 s before the last
 // call, it reads all of those rows again. The service searches all rows with keys from one minute before the last
 // call until now. A large row that became visible late may need a separate request for its contents.
@@ -122,8 +122,8 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 	return Next{found, from.advance(rows, readUntil, limit).String(), more}, rows, nil
 }
 
-// start returns the position after all rows that the log contains now, and the rows that start has read. A position
-// has room for only a few rows that are newer than readUntil. If the log contains more such rows, start waits a
+// start returns the position after all rows that the log contains now, and the rows that it has read. A position has
+// room for only a few of the rows that were written during the reading. If the log contains more such rows, start waits a
 // second, and then reads again.
 func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	var newest ticks // the newest row of the first reading

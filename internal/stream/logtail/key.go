@@ -51,7 +51,7 @@ func (c *Clock) nextKeys(now time.Time, n int) []string {
 	return keys
 }
 
-// keysFrom returns the n keys that a call of nextKeys has returned. first is the first of these keys.
+// keysFrom returns the n keys that a call of nextKeys has returned. The argument `first` is the first of these keys.
 func keysFrom(first string, n int) ([]string, error) {
 	t, err := KeyTime(first)
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *Clock) newKey(now time.Time) string {
 	return fmt.Sprintf("%s-%04x-%s", key.Inverted(c.last), maxSequence-1-c.sequence, c.writer)
 }
 
-// KeyTime returns the time in a Clock's key, in whole ticks.
+// KeyTime returns the time in a Clock's key.
 func KeyTime(id string) (time.Time, error) {
 	if !keyForm.MatchString(id) {
 		return time.Time{}, fmt.Errorf("%.60q is not the id of an event", id)
