@@ -151,8 +151,9 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 		return "", nil, err
 	}
 	// If another delivery has certainly committed the step, this delivery sends no messages. If both deliveries sent
-	// messages, each descendant would also get two messages and run twice. A message for a child without a pending row
-	// is harmless.
+	// messages, each descendant would also get two messages and run twice. If it is uncertain whether
+	// another delivery has committed the step, this delivery sends its messages, because a message for a child without
+	// a pending row is harmless.
 	if result != overtaken {
 		s.follow(ctx, m, out)
 	}
@@ -256,8 +257,8 @@ func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (co
 	return overtaken, err
 }
 
-// follow sends the children's messages. If there are no children, the scan may have ended. If a message cannot
-// be sent, Maintain sends it later.
+// follow sends the children's messages. If a message cannot be sent, Maintain sends it later. If there are no
+// children, follow notes that the scan may have ended.
 func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 	if len(out.children) == 0 && out.deletion == nil {
 		s.heartbeats.childless(m.ID)

@@ -78,7 +78,7 @@ func (s readStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliver
 		return out, err
 	}
 	out.done.Queries = found.queries
-	if o.Request.Action.Map == "" { // a map needs memory for the rows that it makes
+	if o.Request.Action.Map == "" { // with a map, the step still needs memory for the rows that the map makes
 		o.held.releaseUnused()
 	}
 	if err := work.end(ctx, o, s.Message, delivery, &found, &out); err != nil {

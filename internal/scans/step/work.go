@@ -27,7 +27,7 @@ type stepWork interface {
 	// room returns how many more bytes of pages the step can hold after it has read the given number of bytes. A result
 	// below 0 means that the step can hold no more pages.
 	room(read int) int
-	// end does the work with the rows, and adds its result to out, which is then committed.
+	// end does the work with the rows, and adds its result to the argument `out`. The step commits `out` afterwards.
 	end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *readResult, out *stepResult) error
 }
 

@@ -128,7 +128,7 @@ func branches(keys []string) map[rune]float64 {
 	return weights
 }
 
-// sharedPrefix returns the length in bytes of the keys' longest common prefix. This prefix consists of whole characters.
+// sharedPrefix returns the length in bytes of the keys' longest common prefix of whole characters.
 func sharedPrefix(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

@@ -22,7 +22,7 @@ func (st strand) cut(s scan.Step, p scan.Page, v view, g *gauge, pieces int) []s
 	return append([]scan.Step{st.continueAfter(s, p)}, others...)
 }
 
-// openRange divides an unread range of partitions, which follows the last key read.
+// openRange divides a range of partitions that lies after the last key read.
 func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 	cuts := g.cuts(pieces)
 	st.divide(g, cuts)
