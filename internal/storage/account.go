@@ -20,8 +20,8 @@ type Options struct {
 	// tables of two accounts, and so at most 512 connections. A Functions instance may have 600 connections open.
 	// (Microsoft Learn, "Manage connections in Azure Functions")
 	Connections int
-	// Name is the account's name in errors and outages. Usually, it is the name of the connection's setting. The
-	// default is the endpoint's host.
+	// Name is the account's name in errors and outages. Usually, it is the name of the connection's setting. If
+	// Name is empty, errors and outages contain the endpoint's host instead.
 	Name string
 	// Patience is how long a request waits for a good answer from its host. The default is [DefaultPatience]. The request's own
 	// deadline may be earlier.
@@ -126,8 +126,8 @@ func (a *Account) newRetries(endpoint string, o Options) *retries {
 	return r
 }
 
-// clientOptions returns new options for a client. sign may be nil. Two clients must not share options, because the SDK
-// appends policies to them.
+// clientOptions returns new options for a client. The policy `sign` may be nil. Two clients must not share options,
+// because the SDK appends policies to them.
 func clientOptions(r *retries, o Options, sign policy.Policy) azcore.ClientOptions {
 	return azcore.ClientOptions{
 		Transport:        o.Transport,
@@ -138,7 +138,7 @@ func clientOptions(r *retries, o Options, sign policy.Policy) azcore.ClientOptio
 	}
 }
 
-// eachTry returns the policies that run for each try. sign may be nil.
+// eachTry returns the policies that run for each try. The policy `sign` may be nil.
 func eachTry(sign policy.Policy) []policy.Policy {
 	if sign == nil {
 		return []policy.Policy{captureAnswer{}}

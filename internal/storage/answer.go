@@ -63,7 +63,7 @@ var (
 )
 
 // strangeAnswer is the error of an answer that is neither a refusal by the service nor a good answer to its operation.
-// The answer may come from a proxy, or may be damaged. The service may have carried out the request.
+// The answer may come from a proxy, or may be damaged. In both cases, the service may have carried out the request.
 type strangeAnswer struct {
 	service     string
 	status      int
@@ -221,7 +221,7 @@ func messageList[M any](complete func(M) bool) func(http.Header, []byte) error {
 }
 
 // transaction returns the [operation] of an entity group transaction whose operations have these kinds. If an operation
-// fails, its answer is stored in failed.
+// fails, its part of the answer is stored in *failed.
 func transaction(kinds []OpKind, failed **part) operation {
 	return operation{tableService, []int{http.StatusAccepted}, func(h http.Header, body []byte) (err error) {
 		*failed, err = readChangeset(h.Get("Content-Type"), body, kinds)

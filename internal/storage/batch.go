@@ -195,7 +195,7 @@ func (b *Batch) buildRequest(plain bool) request {
 }
 
 // Do sends the transaction. If the service refuses an operation, it carries out no operation of the transaction, and
-// the [Error] contains the refused operation's Index. An empty transaction sends nothing.
+// the [Error] contains the refused operation's Index. If the transaction is empty, Do sends nothing.
 func (b *Batch) Do(ctx context.Context) error {
 	if len(b.kinds) == 0 {
 		return nil

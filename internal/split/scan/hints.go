@@ -179,7 +179,7 @@ func (h *Hints) Pieces(b key.Bounds) []key.Range {
 	whole := b.Range()
 	var pieces []key.Range
 	low := whole.Low
-	until := func(high *key.Bound) { // ends the range of partitions that starts at low
+	until := func(high *key.Bound) { // ends the range of partitions that starts at `low`
 		if r := (key.Range{Low: low, High: high}); !r.Empty() {
 			pieces = append(pieces, r)
 		}

@@ -81,8 +81,8 @@ func (x Prefix) Advance(s Step, p Page) (Decision, error) {
 	return o, nil
 }
 
-// split returns the children of a prefix step. The argument `last` is the last key of the step's page. The argument `rest` is the part of last's
-// partition key after the prefix.
+// split returns the children of a prefix step. The argument `last` is the last key of the step's page. The argument `rest` is the partition key
+// of `last` without the prefix.
 func (x Prefix) split(s Step, prefix, rest string, last key.Key) []Step {
 	var children []Step
 	if !x.KeepPartitions {

@@ -79,7 +79,7 @@ func (p Page) CountBefore(end *key.Key) int {
 
 // Decision is a strategy's result for a page.
 type Decision struct {
-	// Yield is the number of leading rows of the page that this step yields. The other rows belong to the step's children, or to earlier steps.
+	// Yield is the number of leading rows of the page that this step yields. The other rows belong to other steps.
 	Yield    int
 	Children []Step // in table order
 }
