@@ -64,9 +64,9 @@ func (s Settings) spellings(name string) []string {
 	})
 }
 
-// In the identity form, several settings describe a connection. These are the names of the parts. A setting's name is
-// the connection's name, "__" and the part. (Microsoft Learn, "Guidance for developing Azure Functions", identity-based
-// connections)
+// In the identity form, several settings describe a connection. The name of each setting consists of the connection's
+// name, "__" and a part: one of these, or one of serviceParts. (Microsoft Learn, "Guidance for developing Azure Functions",
+// identity-based connections)
 const (
 	accountPart    = "accountName"
 	servicePart    = "serviceUri"
@@ -77,8 +77,8 @@ const (
 	secretPart     = "clientSecret"
 )
 
-// serviceParts maps the name that a service has in host names to the ending of the setting that contains the service's address.
-// For example, NAME__blobServiceUri is the address of the Blob service.
+// serviceParts maps each service to the part that contains the service's address. For example, NAME__blobServiceUri is the address of
+// the Blob service.
 var serviceParts = map[string]string{"blob": "blobServiceUri", "queue": "queueServiceUri", "table": "tableServiceUri"}
 
 // SettingConnection reads the connection of a setting, in any form that the Functions host accepts: the setting's

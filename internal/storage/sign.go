@@ -45,7 +45,8 @@ func (c Connection) signers(transport policy.Transporter) (tables, others policy
 	return nil, nil, nil
 }
 
-// withSAS adds the connection's shared access signature to a URL, unless the connection has a key or no signature.
+// withSAS adds the connection's shared access signature to a URL. If the connection has no signature, or signs with a key,
+// withSAS returns the URL unchanged.
 func (c Connection) withSAS(url string) string {
 	if c.sas == "" || c.key != "" {
 		return url
@@ -107,7 +108,7 @@ type keySigner struct {
 	scheme  string
 	account string
 	key     []byte
-	text    func(r *http.Request, resource string) string // the text to sign; resource is the account and the path
+	text    func(r *http.Request, resource string) string // returns the text to sign; `resource` is the account and the path
 }
 
 func (s keySigner) Do(req *policy.Request) (*http.Response, error) {
@@ -141,7 +142,7 @@ func fullText(r *http.Request, resource string) string {
 	for name, values := range r.URL.Query() {
 		parameters = append(parameters, strings.ToLower(name)+":"+values[0])
 	}
-	slices.Sort(own) // the service wants the order of the names; no name begins with another name, so sorting the lines gives this order
+	slices.Sort(own) // the service requires the headers in the order of their names; no name begins with another name, so sorting the lines gives this order
 	slices.Sort(parameters)
 	return strings.Join(slices.Concat(text, own, []string{resource}, parameters), "\n")
 }

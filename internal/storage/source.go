@@ -12,7 +12,7 @@ type Source interface {
 	// Address identifies the source, without secrets. It is empty for rows in memory.
 	Address() string
 	// Read returns one page of the query's rows, in table order. Even a short or empty page may have a token. A token is
-	// valid only for the source that made it. queries is the number of queries made, even if there is an error.
+	// valid only for the source that made it. The result `queries` is the number of queries made, even if there is an error.
 	Read(ctx context.Context, o RequestOptions, q Query) (p Page, queries int, err error)
 }
 

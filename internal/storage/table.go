@@ -31,7 +31,7 @@ func CheckTableName(name string) error {
 	return nil
 }
 
-// hostTables lists the beginnings of the names of a Functions host's own tables, in lower case. These tables contain
+// hostTables lists the prefixes, in lower case, by which [OfHost] identifies a Functions host's own tables. These tables contain
 // logs, a local host's leases, diagnostic events and scale metrics. (azure-functions-host,
 // DiagnosticEventTableStorageRepository.cs and TableStorageScaleMetricsRepository.cs; azure-webjobs-sdk, LogFactory.cs)
 var hostTables = []string{"azurewebjobshost", "azurefunctionsdiagnosticevents", "azurefunctionsscalemetrics"}
@@ -143,7 +143,7 @@ const (
 	rowWeight  = 3 << 9 // bytes of memory for each row
 )
 
-// MemoryOf returns how many bytes of memory a page needs. text is the size of the page's text in bytes.
+// MemoryOf returns how many bytes of memory a page needs. The argument `text` is the size of the page's text in bytes.
 func MemoryOf(text, rows int) int64 { return pageWeight*int64(text) + rowWeight*int64(rows) }
 
 // pageBytes is the size, in bytes, that a page's text should not exceed. It allows a thousand rows of 4 KB, including
@@ -163,7 +163,7 @@ func (t Top) Limit(most int) int {
 }
 
 // Learn notes a page's size. If the page was too large, or contained all requested rows, Learn limits the next page to
-// the number of rows that fit. A page may consist of several answers of about 4 MiB. If the page came from memory, bytes
+// the number of rows that fit. A page may consist of several answers of about 4 MiB. If the page came from memory, `bytes`
 // is 0, and Learn changes nothing.
 func (t *Top) Learn(requested, rows, bytes, answers int) {
 	if most := answers * pageBytes; rows > 0 && bytes > 0 && (bytes > most || rows >= requested) {

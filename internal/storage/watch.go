@@ -19,7 +19,7 @@ const (
 	// may take 30 s to answer, so each further try waits 10 s longer than the previous try. sendTime
 	// allows for the time of sending a large body.
 	firstSilence = 10 * time.Second
-	sendTime     = time.Second / (32 << 10) // added for each byte of a body
+	sendTime     = time.Second / (32 << 10) // added to tryTimeout and firstSilence for each byte of a body
 )
 
 type try struct {
@@ -113,6 +113,6 @@ func (r *retries) watch() {
 		}
 	}
 	if given && r.closeIdle != nil {
-		r.closeIdle() // connections that were opened earlier may hang for the same reason
+		r.closeIdle() // idle connections may hang too
 	}
 }
