@@ -56,7 +56,7 @@ func CheckFilter(filter string) error {
 		return problem.Invalidf("filter", "lacks %d closing parentheses", depth)
 	case strings.Count(filter, "'")%2 == 1:
 		return problem.Invalidf("filter", "has a string without a closing quote; to put a quote into a string, double it: ''")
-	case max(n, joined) > maxComparisons: // for the service, a Boolean property without an operator is also a comparison; `joined` counts such properties, and n does not
+	case max(n, joined) > maxComparisons: // `joined` includes Boolean properties without an operator, because the service counts them as comparisons
 		return problem.Invalidf("filter", "has %d comparisons, but at most %d are allowed: the service allows 15, and this program adds up to 3 to limit each query to a range", max(n, joined), maxComparisons)
 	}
 	return nil

@@ -19,7 +19,7 @@ type Limit struct {
 	page   float64   // average number of rows of the last queries; negative before the first query
 }
 
-// NewLimit returns a limit of perSecond requests or rows, or nil if perSecond is 0.
+// NewLimit returns a limit in requests or rows per second. For 0, it returns nil.
 func NewLimit(perSecond int) *Limit {
 	if perSecond == 0 {
 		return nil
@@ -27,8 +27,8 @@ func NewLimit(perSecond int) *Limit {
 	return &Limit{turn: make(chan struct{}, 1), pace: pace.NewLimit(float64(perSecond)), page: -1}
 }
 
-// acquire waits until the limit's budget is positive, and subtracts n requests or rows from the budget. It returns false if stop
-// is closed or ctx ends before that.
+// acquire waits until the limit's budget is positive, and subtracts n requests or rows from the budget. If `stop`
+// is closed or ctx ends during the wait, acquire returns false.
 func (l *Limit) acquire(ctx context.Context, n float64, stop <-chan struct{}) bool {
 	if l == nil {
 		return true
@@ -52,8 +52,8 @@ func (l *Limit) acquire(ctx context.Context, n float64, stop <-chan struct{}) bo
 	}
 }
 
-// tryAcquire subtracts n requests or rows from the budget and returns 0. If the budget is used up, tryAcquire only
-// returns how long to wait.
+// tryAcquire returns how long to wait if the budget is used up. Otherwise, it subtracts n requests or rows from the
+// budget, and returns 0.
 func (l *Limit) tryAcquire(n float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +90,7 @@ func (l *Limit) Expects(top int) float64 {
 	return min(l.page, float64(top))
 }
 
-// observe records how many rows a query returned. expected is the number of rows that the query's tries have already
+// observe records how many rows a query returned. `expected` is the number of rows that the query's tries have already
 // subtracted from the limit.
 func (l *Limit) observe(rows int, expected float64) {
 	if l == nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // ParseLines reads rows in the form of [Entity.AppendJSON], one per line. An annotation may come before or after its property.
-// ParseLines reads a Timestamp, and ignores odata members and nulls. The rows do not share memory with text. An error names the line.
+// ParseLines reads a Timestamp, and ignores odata members and nulls. The rows do not share memory with `text`. An error names the line.
 func ParseLines(text []byte) ([]Row, error) {
 	if rows, ok := plainLines(text); ok {
 		return rows, nil

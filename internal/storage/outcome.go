@@ -38,7 +38,7 @@ const (
 )
 
 // rules lists the consequences of each outcome. A failed request is repeated until a rule allows no further try, or
-// until the patience is over.
+// until the account's [Options.Patience] is over.
 var rules = [...]struct {
 	tries   int           // maximum number of failed tries while the host answers other requests
 	lasts   time.Duration // how long a request is repeated while every try has this outcome; 0 means until the patience is over
@@ -54,7 +54,7 @@ var rules = [...]struct {
 	deleting:   {tries: maxBusyRetries},
 }
 
-// outcomeOf returns a try's outcome. awaits is the account's [Options.AwaitDeletion].
+// outcomeOf returns a try's outcome. `awaits` is the account's [Options.AwaitDeletion].
 func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcome {
 	if err != nil {
 		var never interface{ NonRetriable() }

@@ -36,12 +36,12 @@ func (q *Queue) MayWrite(ctx context.Context) (exists bool, err error) {
 	case HasCode(err, "QueueNotFound"), BeingDeleted(err):
 		return false, nil
 	case errors.As(err, &refusal) && (refusal.Status == http.StatusNotFound || refusal.Status == http.StatusBadRequest):
-		return true, nil // the change is permitted, but the message does not exist
+		return true, nil // the queue exists, and the change is permitted: only the message is missing
 	}
 	return err == nil, err
 }
 
-// mayChange sends a change that cannot succeed: the row cannot exist, and the condition cannot be true.
+// mayChange checks the permission to change rows. It sends a change that cannot succeed, because no row has its key or its ETag.
 func (t *Table) mayChange(ctx context.Context, kind OpKind) error {
 	if t.Cosmos() {
 		return fmt.Errorf("change table %s: %w", t.name, errNotWritten)

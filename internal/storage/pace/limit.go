@@ -3,7 +3,7 @@ package pace
 import "time"
 
 // A budget that is not used grows to the number of requests or rows that the limit allows in the time `ahead`, or to 1 if
-// this number is smaller. A limit that [NewLimit] returns uses the longer time `limitAhead`, so a caller can catch up after
+// this number is less than 1. A limit that [NewLimit] returns uses the longer time `limitAhead`, so a caller can catch up after
 // a short pause.
 const (
 	ahead      = 100 * time.Millisecond
@@ -21,7 +21,7 @@ type Limit struct {
 	filled time.Time // last update of budget
 }
 
-// NewLimit returns a limit of perSecond requests or rows.
+// NewLimit returns a limit in requests or rows per second.
 func NewLimit(perSecond float64) *Limit { return &Limit{rate: perSecond, ahead: limitAhead} }
 
 // Wait returns how long to wait before one more request or row may be used, or 0 if it may be used now.

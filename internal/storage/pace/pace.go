@@ -49,7 +49,7 @@ const (
 	deviations     = 3           // if refusals exceed the expected number by at most this number of standard deviations, the excess counts as chance
 	crowded        = 0.3         // if more than this share of the requests is refused, the limit falls without a trial
 	fallen         = 0.4         // the old load was too high if the trial reduces the share of refusals by at least this fraction
-	spared         = 0.75        // the old load was also too high if the trial, at half the load, gets more than this fraction of the old load's answers per second
+	spared         = 0.75        // the old load was also too high if halving it keeps more than this fraction of the answers per second
 	enoughRefusals = 10          // if the share of refusals does not change, about this number of a trial's requests are refused
 	high           = 0.05        // a greater share of refusals becomes the floor (see the package comment) only after a second trial
 )
@@ -166,20 +166,20 @@ func (p *Pace) judge() {
 	p.warming = false
 }
 
-// halve begins a trial with about half of the load. served is the number of answers per second before the trial.
+// halve begins a trial with about half of the load. `served` is the number of answers per second before the trial.
 func (p *Pace) halve(served float64) {
 	p.before, p.served = (p.refused-math.Sqrt(p.refused))/p.counted, served
 	p.lower(shrink * shrink)
 }
 
-// recordLimit records that a limit of the service was found, and multiplies the Pace's limit by factor. The floor
+// recordLimit records that a limit of the service was found, and multiplies the Pace's limit by `factor`. The floor
 // becomes 0, because the load may have caused the earlier refusals.
 func (p *Pace) recordLimit(factor float64) {
 	p.limited, p.trial, p.twice, p.previous, p.wait, p.floor = true, 0, false, 0, calm, 0
 	p.lower(factor)
 }
 
-// lower multiplies the limit by factor and restarts all measurements.
+// lower multiplies the limit by `factor` and restarts all measurements.
 func (p *Pace) lower(factor float64) {
 	p.stale = p.Limit()
 	p.limit = max(1, p.limit*factor)
@@ -187,7 +187,7 @@ func (p *Pace) lower(factor float64) {
 	p.reset()
 }
 
-// measure decides whether to change the limit. rate is the throughput at the current limit, in requests per second.
+// measure decides whether to change the limit. `rate` is the throughput at the current limit, in requests per second.
 func (p *Pace) measure(rate float64) {
 	if !p.busy { // the limit was not reached, so something else limits the rate
 		return
