@@ -123,7 +123,7 @@ type source struct {
 	ended bool
 }
 
-// merge reads the first page of each shard, with at most top rows. The pages' memory is counted in ctx's [memory.Part].
+// merge reads the first page of each shard, with at most `top` rows. The pages' memory is counted in ctx's [memory.Part].
 func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	if top < 0 {
 		top = storage.PageRows

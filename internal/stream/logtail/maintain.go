@@ -17,7 +17,7 @@ import (
 const (
 	// maintainTime is the maximum duration of one call of Maintain.
 	maintainTime = time.Minute
-	// The time between two trims of a stream is the stream's retention divided by trimShare. The time is at least
+	// The time between two trims of a stream is the stream's retention divided by trimShare, but at least
 	// minTrimInterval and at most maxTrimInterval. Each trim costs a query for each shard, even if no event is too old.
 	trimShare       = 50
 	minTrimInterval = time.Minute

@@ -29,9 +29,9 @@ type StreamInfo struct {
 	Shards int    `json:"shards"` // the greatest number of shards that the stream ever had
 }
 
-// List returns at most top streams (1 to MaxTop) after cursor, in the order of their escaped names. next is the
-// cursor for the next page, or "" after the last page. List costs one query, and one further query for each deleted
-// stream.
+// List returns the streams after a cursor, at most `top` of them (1 to MaxTop), in the order of their escaped names. The
+// result `next` is the cursor for the next page, or "" after the last page. List costs one query, and one further query
+// for each deleted stream.
 func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []StreamInfo, next string, err error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return nil, "", err
@@ -111,7 +111,7 @@ type Deleted struct {
 // Delete deletes all events of a stream, and removes the stream from the list. Events that are appended during the deletion may stay.
 // After an error, call Delete again. For a stream that is not listed, the error is NotFound.
 //
-// If sent contains an id, the deletion is carried out once. A repetition returns the first try's result. If the first try was
+// If `sent` contains an id, the deletion is carried out once. A repetition returns the first try's result. If the first try was
 // interrupted, the repetition deletes the remaining events, but keeps events that were appended after the first try began.
 func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (Deleted, error) {
 	escaped, err := escapeName(stream)
@@ -145,8 +145,8 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 	return done, nil
 }
 
-// deleteEvents deletes a stream's events, and the stream's notes of idempotency keys. If limit is not zero, it deletes
-// only rows that were written before limit, by the service's clock. It returns the number of deleted events.
+// deleteEvents deletes a stream's events, and the stream's notes of idempotency keys. If `limit` is not zero, it deletes
+// only rows that were written before `limit`, by the service's clock. It returns the number of deleted events.
 func (s *Streams) deleteEvents(ctx context.Context, stream, escaped string, limit time.Time) (removed int64, err error) {
 	l, err := s.readListing(ctx, escaped)
 	if err != nil {

@@ -95,8 +95,8 @@ func (s *Streams) take(ctx context.Context, escaped, idempotencyKey string, n no
 	return note{}, false, problem.Busyf("", "other processes keep inserting and deleting the row of the Idempotency-Key; try again")
 }
 
-// complete inserts events with these keys into a shard. If the argument `known` is true, some of the events may exist, and only missing events are inserted.
-// It returns the ids of the events, with "" for each event that may still be missing.
+// complete inserts events with these keys into a shard. If the argument `known` is true, some of the events may exist, and
+// complete inserts only missing events. It returns the ids of the events, with "" for each event that may still be missing.
 func (s *Streams) complete(ctx context.Context, shard Shard, keys []string, records record.Some, known bool) ([]string, error) {
 	ids := make([]string, len(keys))
 	for range maxRaces {

@@ -141,7 +141,7 @@ func parsePosition(text string) (position, error) {
 
 var errNoPosition = problem.Invalidf("after", `must be "now", the value of "next" in an answer, an id, a date, a time such as 2026-02-03T04:05:06Z, or a duration such as 15m, which means 15 minutes ago`)
 
-// arrival is a row that was read, and the row's place. given is true if the follower has received the row.
+// arrival is a row that was read, and the row's place. The field `given` is true if the follower has received the row.
 type arrival struct {
 	place
 	partition string
@@ -190,7 +190,7 @@ func dueRows(rows []arrival, readUntil ticks) iter.Seq[*arrival] {
 	}
 }
 
-// takeDue returns the oldest due rows, at most top rows and at most [MaxAnswer] bytes, and marks these rows as received. The
+// takeDue returns the oldest due rows, at most `top` rows and at most [MaxAnswer] bytes, and marks them as received. The
 // result is sorted by key, oldest first. The result `more` reports whether further rows are due. takeDue ends before the first
 // row whose contents are not in memory. The contents of the oldest due row must be in memory.
 func takeDue(rows []arrival, top int, readUntil ticks) (found []storage.Row, more bool) {
@@ -209,8 +209,8 @@ func takeDue(rows []arrival, top int, readUntil ticks) (found []storage.Row, mor
 
 // markReceived marks the rows that the follower has received. The rows must be sorted newest first.
 func (p position) markReceived(rows []arrival) {
-	// cut removes and returns the first elements of the variable `rows`. It stops before the first row for which old
-	// returns true.
+	// cut removes and returns the first elements of the variable `rows`. It stops before the first row for which
+	// the function `old` returns true.
 	cut := func(old func(arrival) bool) (newer []arrival) {
 		n := slices.IndexFunc(rows, old)
 		if n < 0 {
@@ -236,12 +236,12 @@ func (p position) markReceived(rows []arrival) {
 }
 
 // advance returns the follower's next position. The argument `rows` is sorted newest first. It contains every row that was
-// written before readUntil, but may lack rows that the follower has received. A row's field given is true if the follower has
-// received the row. If a row becomes visible late, the follower receives the row's whole group again. Groups of newer
-// rows are smaller, so that fewer rows are sent again: late rows are nearly always among the newest rows. Among the rows that
-// were written after readUntil, only rows of the same tick share a group, because the shards were read at different moments,
-// and further rows may become visible between these rows. `limit` is the newest bound that the position may have, or "" if any
-// bound is possible.
+// written before readUntil, but may lack rows that the follower has received. A row's field `given` is true if the follower
+// has received the row. If a row becomes visible late, the follower receives the row's whole group again. Late rows are
+// nearly always among the newest rows. Therefore groups of newer rows are smaller, so that fewer rows are sent again. The
+// shards were read at different moments, so further rows may become visible between rows that were written after readUntil.
+// Therefore a group of such rows contains only rows of the same tick. The argument `limit` is the newest bound that the
+// position may have, or "" if any bound is possible.
 func (p position) advance(rows []arrival, readUntil ticks, limit string) position {
 	next := position{readUntil: readUntil, floor: ticksOf(readUntil.time().Add(-againMost))}
 	if len(rows) > againRows {

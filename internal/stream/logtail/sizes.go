@@ -15,8 +15,7 @@ const largePage = MaxAnswer / 8
 // reader requests fewer rows if rows are large.
 type Sizes struct{ mean atomic.Int64 }
 
-// Rows returns an estimate of how many rows have the given number of bytes in total. The result is
-// at most limit. See [Fewer].
+// Rows estimates how many rows fit into the given number of bytes. The result is at most `limit`. See [Fewer].
 func (s *Sizes) Rows(ctx context.Context, limit int, bytes int64) int {
 	if few, ok := ctx.Value(fewKey{}).(int); ok {
 		limit = min(limit, few)
