@@ -62,7 +62,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 		"TABLESWEEP_CATALOGS":      "",
 	}
 	if f.table != "" {
-		given["TABLE_CATALOG_WAL_NAME"] = f.wal // the log in the environment belongs to the environment's table
+		given["TABLE_CATALOG_WAL_NAME"] = f.wal // ignores the log in the environment, which belongs to the table in the environment
 	}
 	if f.name != "" {
 		if f.table+f.indexKeys+f.rowKey+f.wal != "" {

@@ -44,9 +44,9 @@ func (p *page) check() error {
 	return nil
 }
 
-// print prints a page. Without --json, it prints one item per line, and the cursor on stderr. With --json, it prints one JSON object. The member with
-// the given name contains the items, "meta" contains the records' ids and ETags, and "cursor" contains the cursor. If the items are not records,
-// the argument `meta` is nil.
+// print prints a page. Without --json, it prints one item per line, and the cursor on stderr. With --json, it prints one JSON object
+// with the items under the given name, the records' ids and ETags under "meta", and the cursor under "cursor". If the items are not records, the
+// argument `meta` is nil.
 func (p *page) print(r *call, name string, items []any, meta []catalog.Meta, cursor string) error {
 	out := lines.JSON(r.Out)
 	if p.json {

@@ -30,7 +30,7 @@ func (v programValue) Set(text string) error {
 	}
 	content, err := file.PathAt(path).Read()
 	if *v.text = string(content); err == nil && strings.HasPrefix(*v.text, "@") {
-		*v.text = "\n" + *v.text // without the newline, a resume would take a jq format such as @csv for @FILE
+		*v.text = "\n" + *v.text // without the newline, a resume would mistake a jq format such as @csv for @FILE
 	}
 	return err
 }

@@ -159,7 +159,8 @@ func (p *pairFlags) namesBoth(table bool) error {
 	return job.Hint(usagef("--from-connection is given, but --to-connection is missing"), "name the destination's connection, such as --to-connection "+storage.HostConnection+"; to use one connection for both places, name it with --connection")
 }
 
-// besideAccounts returns a conflict for each flag that names a connection. Such a flag is only for a place in an account.
+// besideAccounts returns a conflict for each flag that names a connection. The conflict exists if the flag applies to no
+// place in an account.
 func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	fromFiles, toFiles := from != place.KindTable && !place.InBlobs(p.from.path), to != place.KindTable && !place.InBlobs(p.to.path)
 	return []conflict{
@@ -217,8 +218,8 @@ func mayChange(r *call, flag string, to *storage.Table) error {
 	return err
 }
 
-// announceDestination prints the destination of the rows if the destination is in an account. A resumed command also prints a directory or file, because
-// the user has not named the destination again.
+// announceDestination prints the destination of the rows if the destination is in an account. A resumed command also prints a destination
+// that is a directory or file, because the user has not named it again.
 func (r *call) announceDestination(to job.Place) {
 	if to.Table() != nil || place.InBlobs(to.Path) {
 		r.announceChanges(to.Address())

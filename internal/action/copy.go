@@ -48,8 +48,8 @@ type Copy struct {
 	Compared bool
 }
 
-// Copy writes the rows, which must be in table order. An error means that the destination refused all writes
-// ([storage.Permanent]) or did not answer in time. After an error, some rows may have been written.
+// Copy writes the rows, which must be in table order. Copy returns an error if the destination refuses all
+// writes ([storage.Permanent]) or does not answer in time. Before Copy returns an error, it may have written some rows.
 func (c Copy) Copy(ctx context.Context, rows []storage.Row) (Result, error) {
 	return All(ctx, storage.RequestOptions{}, nil, c, rows)
 }

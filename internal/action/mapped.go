@@ -56,8 +56,8 @@ func (m Mapped) withReserve(part *memory.Part) (Work, error) {
 	return m, nil
 }
 
-// Split returns all rows of a page as one unit, so that [Mapped.Do] can find rows that map to the same key. If the work
-// puts messages, which have no keys, each source row is a unit, and an interruption repeats only a few messages.
+// Split returns all rows of a page as one unit, so that [Mapped.Do] can find rows that map to the same key. But if the
+// work puts messages, which have no keys, each source row is a unit, so that an interruption repeats only a few messages.
 func (m Mapped) Split(rows []storage.Row) [][]storage.Row {
 	if _, keyed := m.Work.(Changing); !keyed {
 		return m.Work.Split(rows)

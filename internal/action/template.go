@@ -220,7 +220,7 @@ func (b *budget) json(e storage.Entity, v any) (string, error) {
 	case row:
 		return string(e.AppendJSON(nil)), nil
 	}
-	if err := b.spend(5, v); err != nil { // 1+5, because a byte may become an escape of six bytes
+	if err := b.spend(5, v); err != nil { // 6 with the call above, because a byte may become an escape of six bytes
 		return "", err
 	}
 	text, err := json.Marshal(v)

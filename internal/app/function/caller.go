@@ -52,7 +52,7 @@ func (h Host) onlyFromHost(next http.Handler) http.Handler {
 }
 
 // foreignName returns the request's host name if it is not a name of this machine. If a web page's host name resolves to this
-// machine, the page can send requests here under that name (DNS rebinding). A Functions host passes on that name in
+// machine, the page can send requests here under that name (DNS rebinding). A Functions host puts that name into
 // X-Forwarded-Host.
 func foreignName(r *http.Request) (name string, foreign bool) {
 	names := append([]string{r.Host}, r.Header.Values("X-Forwarded-Host")...)

@@ -20,8 +20,7 @@ type inserted struct {
 	Error  *fieldError `json:"error,omitempty"`
 }
 
-// After insertRecords has found maxListedErrors errors, it lists only the first error of each further record that cannot
-// be parsed.
+// maxListedErrors is the number of errors after which insertRecords lists only the first error of each invalid record.
 const maxListedErrors = 1000
 
 // insertRecords inserts several records, and answers with a result for each. If the request has the Idempotency-Key "KEY", record n gets the key

@@ -26,8 +26,6 @@ const (
 type streams struct{ *logtail.Streams }
 
 // logCalls returns the calls for /api/log/{stream}, /api/log?stream=NAME for any name, and the list of streams at /api/log.
-//
-// Clients use these calls to write and read events.
 func logCalls(of *logtail.Streams) (calls []call) {
 	s := streams{of}
 	for _, path := range []string{"log", "log/*"} {
