@@ -493,7 +493,7 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	if err != nil {
 		return err
 	}
-	done.sure = true // stops toChanges from marking the heads as not Sure, because newestWrites has already marked them
+	done.sure = true // newestWrites has already marked the heads as not Sure, so toChanges need not mark them again
 	return st.committer.toChanges(ctx, done)
 }
 

@@ -144,7 +144,7 @@ func (wr *Writer) Patch(ctx context.Context, patch []byte, selector Lookup, on C
 }
 
 // changeOne replaces the only record that the selector finds. The function `change` gets the head of the old record, and
-// returns the new record r. If another write has replaced this head, the result `found` is false.
+// returns the new record r. The result `found` of `change` is false if another write has replaced this head.
 func (wr *Writer) changeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, change func(*store.Head) (r record.Record, found bool, err error)) (Written, error) {
 	return wr.writeOne(ctx, selector, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := change(h)

@@ -161,8 +161,8 @@ func (t *Tables) choose(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// find chooses the tables, and makes a checkpoint if one was requested. If none was requested, find makes the
-// checkpoint of an export to a directory in that directory.
+// find chooses the tables, and makes a checkpoint if one was requested. If none was requested, but the
+// tables are exported to a directory, find makes a checkpoint in that directory.
 func (t *Tables) find(ctx context.Context) error {
 	names, err := t.choose(ctx)
 	if err != nil {

@@ -66,7 +66,7 @@ func (s *Sync) compare(ctx context.Context, p *verify.Plan) (verify.Result, erro
 	return r, syncError(err)
 }
 
-// mayDelete returns an error if the source has no row in the range, and the sync would delete rows of the destination.
+// mayDelete returns an error if the source has no row in the range, but the sync would delete rows of the destination.
 func (s *Sync) mayDelete(found verify.Result) error {
 	if !s.deletes || found.Rows > 0 || found.Extra == 0 {
 		return nil

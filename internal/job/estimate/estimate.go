@@ -40,7 +40,7 @@ type Report struct {
 	Dollars  float64 `json:"dollars"`
 	// DollarsPerMillion is the estimated cost of a million more rows like the counted ones. It is nil if no row was counted.
 	DollarsPerMillion *float64 `json:"dollarsPerMillion,omitempty"`
-	// LeastSeconds is the shortest time in which the limits on rows and requests allow the work for the counted rows. It is 0 without limits.
+	// LeastSeconds is the shortest time that the work for the counted rows can take within the limits on rows and requests. It is 0 without limits.
 	LeastSeconds float64 `json:"leastSeconds,omitempty"`
 	Queries      int64   `json:"queries"`           // queries that the count made
 	Missing      int64   `json:"missing,omitempty"` // listed rows that are not in the table
@@ -104,8 +104,8 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 
 // queriesOf estimates how many queries the work makes for the counted rows, and for each further row. The count makes more queries than the work,
 // because workers that only read take ranges from each other sooner than workers that also write. Therefore queriesOf ignores the count's queries,
-// and multiplies the number of full pages by [spare]. But if there is a filter, pages are less full, and if there is a list or a strategy, the work
-// makes as many queries as the count. In these cases, queriesOf uses the number of queries that the count has made.
+// and multiplies the number of full pages by [spare]. If there is a filter, a list or a strategy, queriesOf uses the count's queries instead:
+// a filter makes pages less full, and with a list or a strategy, the work makes as many queries as the count.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	if !s.Steal || s.Filter != "" || s.Keys != nil {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))

@@ -22,7 +22,7 @@ import (
 //	{"node":{"wanted":["a"],…},"after":{…}}        a step for listed keys, and the last key taken from the list
 //
 // A line is written as soon as its event has happened, so a killed process loses only unfinished work. A crash of the machine may also lose the
-// lines of the last second. If a line is lost, its work is repeated. If processed rows may be missing from later queries, as in a deletion, a page's
+// lines of the last second. If a line is lost, its work is repeated. If a repeated query may miss processed rows, as in a deletion, a page's
 // line is on the disk before the page's rows are processed. The snapshot is renewed when the file has grown much. The file contains keys of rows,
 // but no other secrets.
 //

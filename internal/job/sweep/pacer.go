@@ -69,7 +69,8 @@ func (s *side) ended(took time.Duration) {
 }
 
 // freeRequests returns how many more requests may be started. Begun requests count against the limit, except for
-// up to limit/4 requests that wait to be sent again. Without this bound, requests would be started even while many others wait.
+// up to limit/4 requests that wait to be sent again. If all waiting requests were exempt,
+// more requests would be started even while many wait.
 func (s *side) freeRequests(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
@@ -144,7 +145,7 @@ func (p *pacer) hasRoom(f *frontier) (ok bool) {
 	if bytes > p.options.Room() {
 		return false
 	}
-	if p.part == nil { // a part of at most memory.Small bytes could not grow beyond that size
+	if p.part == nil { // take more than memory.Small bytes, because a smaller part could not grow beyond that size
 		p.part, ok = p.options.Memory.TryTake(max(bytes, memory.Small+1))
 		return ok
 	}
