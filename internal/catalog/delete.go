@@ -32,7 +32,7 @@ type Deleted struct {
 	// interrupted, or a later try that ended before this one. If Repeated is true, Records counts only this try's deletions.
 	Repeated bool `json:"repeated,omitzero"`
 
-	// After an error, Records may not include all records that were found. The following fields count the others.
+	// The fields below count the records that were found but are not counted in Records.
 	committed int // records whose deletion is committed, but not yet written to all index rows
 	unknown   int // records whose deletion has an unknown outcome, because the answer was lost
 	waiting   int // records whose deletion was not started
@@ -175,9 +175,9 @@ func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row st
 }
 
 // isNewer reports whether the write of the live head h may be newer than the deletion's claim. If there is no claim, the result
-// is false. If the head or the write's index row was updated before the claim was made, the write is older than the claim.
-// Otherwise the result is true, because it is unknown when the write was committed: the head and the index row may be updated
-// long after the commit.
+// is false. If the head or the write's index row was updated before the claim was made, the write is older than the claim,
+// and the result is false. Otherwise the result is true, because it is unknown when the write was committed: the head and the
+// index row may be updated long after the commit.
 func (x *bulkDeletion) isNewer(h *store.Head, row storage.Entity, version int64) bool {
 	older := func(written time.Time) bool { return !written.IsZero() && written.Before(x.claim.Made) }
 	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))

@@ -143,7 +143,7 @@ func (rd *Reader) List(ctx context.Context, q Lookup) (Matches, error) {
 
 func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 	p, err := planOf(rd.Schema, q, nil, nil)
-	var last key.Key // the last row that this call has taken; before the first row, the last row of the previous page
+	var last key.Key // the key of the last row that was taken, by this call or by the call for the previous page
 	if err == nil && p.after != "" && store.Decode(p.after, &last) != nil {
 		err = problem.Invalidf("cursor", "is not a cursor that this list returned; leave it out to start from the beginning")
 	}

@@ -43,7 +43,7 @@ func (mt *Maintainer) Maintain(ctx context.Context) error {
 	return errors.Join(err, trimErr, mt.tidy(ctx))
 }
 
-// tidy deletes old claims, and the answers that are stored for old requests, at most once an hour.
+// tidy deletes, at most once an hour, old claims and the answers that are stored for old requests.
 func (mt *Maintainer) tidy(ctx context.Context) error {
 	now := mt.ServiceNow()
 	return mt.tidying.Due(now, func() error {

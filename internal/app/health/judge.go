@@ -23,8 +23,8 @@ const (
 	// clockLimit is the maximum difference that the service accepts between its own time and the time in a signed request.
 	// (Microsoft Learn, "Authorize with Shared Key")
 	clockLimit = 15 * time.Minute
-	// If Maintain's last run is older than maintainLate, the check reports a problem. Maintain is started every minute, and takes
-	// at most a few minutes.
+	// If Maintain's last run is older than maintainLate, the check reports a problem. A run is due every minute, and takes at
+	// most a few minutes.
 	maintainLate = 10 * time.Minute
 	// shortestRetry is the minimum wait before a message's next delivery. With a shorter wait, all five deliveries could fail in one short outage.
 	shortestRetry = 5 * time.Second

@@ -77,7 +77,7 @@ func (a *App) readHandler(host *object, x expander) {
 		Proxy:       o.flag("enableProxyingHttpRequest", false),
 		InitTimeout: o.span("initializationTimeout", 30*time.Second, time.Millisecond, day),
 	}
-	o.ignore("enableForwardingHttpRequest") // if this and enableProxyingHttpRequest are true, the host proxies
+	o.ignore("enableForwardingHttpRequest") // if this and enableProxyingHttpRequest are true, the host proxies requests
 	d := o.object("description")
 	a.Handler.Executable = x.expand(d.at("defaultExecutablePath"), d.text("defaultExecutablePath", ""))
 	a.Handler.Directory = d.text("workingDirectory", "")

@@ -136,7 +136,7 @@ func (o *object) object(name string) *object {
 	return child
 }
 
-// ignore marks fields that have no effect here, so that the method done does not report them.
+// ignore marks fields that have no effect here, so that o.done does not report them.
 func (o *object) ignore(names ...string) {
 	for _, name := range names {
 		delete(o.fields, strings.ToLower(name))

@@ -68,8 +68,8 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 	}
 }
 
-// storageError adds the name of the storage's setting to an error. If the service refuses the request permanently, the result is a
-// [problem.Error], because a person must act. Callers get this error immediately.
+// storageError adds the name of the storage's setting to an error. If the service refuses the request permanently,
+// a person must act, so the result is a [problem.Error], which [gate.Gate.Pass] returns immediately.
 func storageError(setting string, err error) error {
 	if err == nil {
 		return nil

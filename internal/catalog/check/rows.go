@@ -96,7 +96,7 @@ func (k *checker) checkDeletedRow(ctx context.Context, row storage.Entity, s sto
 	})
 }
 
-// placement describes a row that has the key of another record's index row.
+// placement describes an index row that is found where another record's index row should be.
 type placement int
 
 const (

@@ -54,7 +54,7 @@ func rowHash(w wal.Write, p index.PartitionKey, content wal.ContentHash) uint64 
 	return sumOf(string(p), w.Row, string(w.Identity), strconv.FormatInt(w.Version, 10), string(content))
 }
 
-// addRow adds an index row to the tally. If the row does not contain a record, the group of the row's identity becomes suspect.
+// addRow adds an index row to the tally.
 func (t *tally) addRow(c *catalog.Catalog, row storage.Entity) {
 	s := c.SlotOf(row)
 	if s.State == wal.Tombstone {

@@ -165,9 +165,9 @@ type foreignRow struct {
 	record record.Record
 }
 
-// takeOverRow takes over one row of another program. It adopts the record into the log if the row's identity has no head, and
-// afterwards calls deleteOriginal. The caller must handle the rows of one identity one after another, so that only the first
-// call adopts the record. If another writer is faster, the next run handles the row.
+// takeOverRow takes over one row of another program: it adopts the record into the log, unless the row's identity already has
+// a head, and then calls deleteOriginal. The caller must handle the rows of one identity one after another, so that only the
+// first call adopts the record. If another writer is faster, the next run handles the row.
 func (m *migrator) takeOverRow(ctx context.Context, row foreignRow) error {
 	h, err := m.ReadHead(ctx, row.id.First(), row.id.Hash())
 	if err != nil {

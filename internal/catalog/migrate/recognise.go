@@ -15,8 +15,8 @@ var errRecognised = errors.New("recognised")
 
 // Recognise returns an error if the index table has rows but does not belong to a catalog. The table belongs to a catalog if one
 // of its rows contains a record, if the log contains a schema, or if the log contains data that the published program wrote (see
-// the package comment). If Recognise returns an error, do not call [Run]: it would find no records to migrate, and
-// afterwards the catalog could write to the table. Recognise does not change anything. Call it before
+// the package comment). If Recognise returns an error, do not call [Run], because Run would find no records to
+// migrate, and the catalog could then write to the table. Recognise does not change anything. Call it before
 // [catalog.SchemaGuard.Prepare], which creates the log's table.
 func Recognise(ctx context.Context, c *catalog.Catalog) error {
 	for _, partition := range []string{store.SchemaKey.Partition, publishedCheckpoint.Partition, publishedPartition} {
