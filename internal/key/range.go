@@ -81,8 +81,8 @@ func (r Range) End() *Key {
 	return &end
 }
 
-// Empty reports whether no key lies between the bounds. If only keys that the service refuses lie between the bounds, Empty may
-// return false. In that case, the range costs one query that returns no rows.
+// Empty reports whether no key lies between the bounds. Empty may return false for a range that
+// contains only keys which the service refuses. Such a range costs one query, which returns no rows.
 func (r Range) Empty() bool {
 	if r.Low == nil || r.High == nil {
 		return false

@@ -281,7 +281,7 @@ func (m Manifest) WithSource(source Manifest) Manifest {
 	return m
 }
 
-// JSON returns the content of manifest.json. It omits properties for which the manifest has no space.
+// JSON returns the content of manifest.json. It shortens m.List if the content would otherwise be longer than [MaxManifest].
 func (m Manifest) JSON(id ExportID) []byte {
 	m.preamble = preamble{format, version, id}
 	for {

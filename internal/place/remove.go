@@ -204,7 +204,7 @@ func ClearLate(ctx context.Context, o Objects) error {
 	if err != nil && !storage.NotFound(err) {
 		return err
 	}
-	name, err := firstOf(ctx, o, ClaimName, ManifestName, FilesName) // after the listing, because a new export whose data was listed has already written its claim
+	name, err := firstOf(ctx, o, ClaimName, ManifestName, FilesName) // after the listing: if the listing found data of a new export, the claim of that export already exists
 	if err != nil || name != "" {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 // An export must not begin within another export, or around one, because a reader of the outer export would find the
 // objects of the inner export. An export of many tables is an exception, because it contains the exports of single
-// tables. In this case, the place is checked only when the export of many tables begins, not when the exports in it begin.
+// tables. Its place is checked only when it begins, not when the exports in it begin.
 
 // markers are the names of the objects that mark a place as an export.
 var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}

@@ -50,7 +50,7 @@ type Options struct {
 	Depth         Depth
 	// AllowExtra makes the comparison ignore rows that only the destination has.
 	AllowExtra bool
-	// Only, if set, is an additional filter for the source's rows alone. It must not contain "or".
+	// Only is an additional filter, which applies to the source's rows alone. It may be empty. It must not contain "or".
 	Only string
 	// Plan, if set, receives the rows to sync. In that case, Depth must be Exact, and the comparison cannot be resumed.
 	Plan *Plan

@@ -81,7 +81,7 @@ func (s tableService) parseBatchQuery(c *call, p batchPart) (operation, error) {
 	return op, nil
 }
 
-// batchPath removes the account from an operation's path. Paths from Python's client do not contain the account.
+// batchPath returns an operation's path without the account. Paths from Python's client already lack the account.
 func (s tableService) batchPath(p batchPart) string {
 	if path, ok := strings.CutPrefix(p.path, "/"+s.account+"/"); ok {
 		return "/" + path

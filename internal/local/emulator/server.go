@@ -61,8 +61,8 @@ func (p pipeline) onlyHosts(addr string) http.Handler {
 	})
 }
 
-// arrivedAt reports whether `host` is the address at which the request arrived. This is needed for a server on 0.0.0.0 or
-// ::, which has many addresses.
+// arrivedAt reports whether `host` is the address at which the request arrived. A server on 0.0.0.0 or :: needs this check,
+// because it has many addresses.
 func arrivedAt(ctx context.Context, host string) bool {
 	ip, err := netip.ParseAddr(host)
 	local, ok := ctx.Value(http.LocalAddrContextKey).(*net.TCPAddr)

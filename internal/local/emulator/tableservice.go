@@ -46,8 +46,8 @@ func (s tableService) refused(c *call, p *refusal.Error, level metadata, method,
 	return r
 }
 
-// preferenceApplied is the name of a header. If a response has this header, it is the first in response.header, because a part
-// of a batch contains it directly before DataServiceVersion.
+// preferenceApplied is the name of a header. If a response has this header, it must be the first in response.header,
+// because the code that writes answers to batches looks for it only there.
 const preferenceApplied = "Preference-Applied"
 
 // method returns a request's method. A POST may tunnel another method, as in older .NET SDKs.

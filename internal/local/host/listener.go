@@ -28,8 +28,7 @@ const poisonLife = 7 * 24 * time.Hour
 const (
 	// minPolling is the minimum wait between two polls. (QueuePollingIntervals of the queue extension)
 	minPolling = 100 * time.Millisecond
-	// settling is the maximum time for deleting or moving a message after its invocation. The host also deletes and moves
-	// messages while it stops.
+	// settling is the maximum time for deleting or moving a message after its invocation, even while the host stops.
 	settling = 10 * time.Second
 )
 

@@ -26,8 +26,8 @@ type timer struct {
 	function hosted
 	lease    *lease
 
-	// state contains the schedule's state. A goroutine that writes the state to the lease keeps the channel empty
-	// meanwhile, so that other goroutines wait: two concurrent writes would look like the writes of two hosts.
+	// state contains the schedule's state. While a goroutine writes the state to the lease, the channel is empty, so
+	// that other goroutines wait. Two concurrent writes would look like the writes of two hosts.
 	state chan envelope.Status
 }
 

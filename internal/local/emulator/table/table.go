@@ -74,8 +74,8 @@ func less(a, b Row) bool {
 	return key.Less(a.RowKey, b.RowKey)
 }
 
-// Rows provides a table's rows in place of those that a [Table] holds in memory. For example, an implementation computes
-// rows when they are read, or drops written rows. The methods behave like those of [Table], and may be called concurrently.
+// Rows provides a table's rows in place of those that a [Table] holds in memory. For example, an implementation may
+// compute rows when they are read, or drop written rows. The methods behave like those of [Table], and may be called concurrently.
 type Rows interface {
 	Get(k key.Key) (Row, error)
 	Query(q Query) Answer
