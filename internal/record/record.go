@@ -155,8 +155,9 @@ func (f Field) annotated() bool {
 	return true
 }
 
-// plainInt64 reports whether an Int64 is written as a number without an annotation. Such a number does not
-// fit into an Int32, so readers do not take it for one, and lies between -2^53 and 2^53, where JavaScript's numbers are exact.
+// plainInt64 reports whether an Int64 is written as a number without an annotation. Such a number lies
+// between -2^53 and 2^53, where JavaScript's numbers are exact. It does not fit into an Int32, so readers do not take it
+// for an Int32.
 func (f Field) plainInt64() bool {
 	const exact = 1 << 53
 	n, err := strconv.ParseInt(f.text(), 10, 64)

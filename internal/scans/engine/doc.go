@@ -34,7 +34,8 @@
 //   - A peek shows the 32 messages that have been visible for longest. Queues nearly preserve the order of messages. So if
 //     one of the 32 was put into the queue more than 10 seconds after the step was recorded, or more than 30 seconds after
 //     the step failed, the step's message is either among the 32 or not in the queue. If the step's row has not changed for
-//     12 minutes, Maintain resends the message even if it may be in the queue. This time doubles with each resend.
+//     12 minutes, Maintain resends the message even if it may be in the queue. The limit of 12 minutes
+//     doubles with each resend.
 //
 // If the first observation shows steps that may be lost, Maintain stores this observation in the ledger. If Maintain's
 // next run begins within two minutes, it uses the stored observation as its first observation. So lost steps are found
@@ -50,8 +51,8 @@
 // A step may kill its process. To count the killed processes, every delivery except the first is marked in the pending
 // row before the step begins. If the step ends with an error, this mark is removed. When five processes have begun the
 // step and none has ended it, the scan fails with an error that names the step. The first delivery is not marked, so
-// it counts as one of the five unless it is known to have ended with an error. It counts even if the step's first message
-// was never sent.
+// it counts as one of the five unless it is known to have ended with an error. Even if the step's first message was never
+// sent, a first delivery is counted.
 //
 // A storage failure never fails a scan by itself. After five deliveries, the host moves the message into the poison
 // queue. Maintain deletes the message there. The step is then lost, so Maintain sends a new message. If a step has been

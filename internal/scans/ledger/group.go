@@ -80,8 +80,8 @@ type Group struct {
 	etag string
 }
 
-// Next returns the number of the member that the attempt begins next, or reports false if none is left. The group has
-// `size` members.
+// Next returns the number of the member that the attempt begins next, or reports false if none is left. Members are
+// numbered from 1 to `size`.
 func (g Group) Next(size int64) (int, bool) {
 	switch {
 	case g.todo == nil:

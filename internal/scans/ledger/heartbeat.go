@@ -24,7 +24,8 @@ const (
 	maxHeartbeatCause   = 1000 // characters
 )
 
-// Processes reads and writes the heartbeats of processes, and the rows of Maintain.
+// Processes reads and writes the heartbeats of processes, and the rows in which Maintain records its last run and its
+// last observation.
 type Processes struct{ rows }
 
 // HeartbeatTime is the interval between a process's heartbeats. A process that has held a step for HeartbeatTime

@@ -34,7 +34,7 @@ func BackupRecord(schedule string, id ScanID) Record {
 // Name returns the schedule's name.
 func (r Record) Name() string { return strings.TrimPrefix(r.row, schedulePrefix) }
 
-// Records reads and writes the rows of schedules and their backups.
+// Records gives access to the rows of schedules and of their backups.
 type Records struct{ rows }
 
 // Schedules returns the rows of all schedules, except rows of a newer version.

@@ -112,9 +112,9 @@ func (l Requests) RefuseStart(ctx context.Context, a StartRequest, reason string
 	return unlessOvertaken(l.write(ctx, "refuse scan "+string(a.ID), refused))
 }
 
-// DropStartRequest removes the request `a`, even if another process has refused or repeated it after `a` was read.
-// But if `a` was already refused when it was read, it is removed only if its row has not changed since then.
-// DropStartRequest keeps a newer request that has another kind or is for another attempt.
+// DropStartRequest removes the request `a`. If `a.Refused` is empty, it removes the request even if another process has
+// refused or repeated the request since `a` was read. Otherwise, it removes the request only if the request's row has
+// not changed since `a` was read. DropStartRequest keeps a newer request that has another kind or is for another attempt.
 func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	for {
 		err := l.write(ctx, "answer the request for scan "+string(a.ID), unlist(startRequestPrefix+string(a.ID), a.etag))

@@ -20,8 +20,8 @@ const estimateTime = 20 * time.Second
 // ledgerRequests is the number of requests that a step makes to the ledger and the queues.
 const ledgerRequests = 3
 
-// usualQueries is the approximate mean number of queries in an invocation. Even if an invocation may make more queries, it
-// seldom finds enough steps for them.
+// usualQueries is the approximate mean number of queries in an invocation. An invocation may be allowed more queries,
+// but each query reads a page of another step, and an invocation seldom finds that many steps.
 const usualQueries = 2
 
 // Estimate counts the rows that a scan would read, and returns what it would cost. It checks the permission to write to
