@@ -1,5 +1,5 @@
-// Package task runs the parts of an invocation concurrently. If a part panics, the panic becomes the part's error. The
-// process must not end, because it runs other invocations.
+// Package task runs the parts of an invocation concurrently. If a part panics, the panic becomes the part's error,
+// because the process must not end while it runs other invocations.
 package task
 
 import (

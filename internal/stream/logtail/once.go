@@ -96,7 +96,8 @@ func (s *Streams) take(ctx context.Context, escaped, idempotencyKey string, n no
 }
 
 // complete inserts events with these keys into a shard. If the argument `known` is true, some of the events may exist, and
-// complete inserts only missing events. It returns the ids of the events, with "" for each event that may still be missing.
+// only missing events are inserted. The result contains the ids of the events, with "" for each event that may still be
+// missing.
 func (s *Streams) complete(ctx context.Context, shard Shard, keys []string, records record.Some, known bool) ([]string, error) {
 	ids := make([]string, len(keys))
 	for range maxRaces {

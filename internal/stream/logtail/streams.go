@@ -137,7 +137,7 @@ func (s *Streams) toWrite(ctx context.Context, stream string) (shards []Shard, e
 		return nil, "", problem.Invalidf("stream", "contains text that looks like a key, a signature or a token; remove this text, because names of streams are stored and shown")
 	}
 	if _, known := s.options.Table.Now(s.options.Now()); !known {
-		s.forget(escaped) // so that shardsToWrite reads the stream's row: the answer contains the service's time
+		s.forget(escaped) // so that shardsToWrite reads the stream's row, because the answer contains the service's time
 	}
 	n, err := s.shardsToWrite(ctx, stream, escaped)
 	if err != nil {
@@ -234,8 +234,8 @@ type EventQuery struct {
 }
 
 // Read calls the function `take` with the newest events of a stream, newest first, until `take` returns false. A stream
-// without events is not an error. The returned cursor is for the next page, which contains older events. If there are
-// no older events, cursor is "". Read makes one query for each shard, and sometimes a query for the stream's row.
+// without events is not an error. The returned cursor is for the next page, which contains older events. If there
+// are no older events, the cursor is "". Read makes one query for each shard, and sometimes a query for the stream's row.
 func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take func(Event) bool) (cursor string, err error) {
 	if err := input.Top(q.Top, MaxTop); err != nil {
 		return "", err
@@ -260,7 +260,7 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take fu
 }
 
 // Newest calls the function `show` with the newest n events of a stream, newest first, until `show` fails. If n is
-// negative, it calls `show` with all events. since is as in [EventQuery].
+// negative, it calls `show` with all events. The argument `since` has the form of [EventQuery.Since].
 func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show func(Event) error) error {
 	newer, err := bound("since", since, s.now())
 	if err == nil && n != 0 {

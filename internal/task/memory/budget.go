@@ -143,7 +143,7 @@ func (b *Budget) Take(ctx context.Context, bytes int64) (*Part, error) {
 	return b.part(from, n), nil
 }
 
-// TryTake takes the bytes if they are free and nobody waits for memory. Otherwise ok is false.
+// TryTake takes the bytes if they are free and nobody waits for memory. Otherwise it returns nil and false.
 func (b *Budget) TryTake(bytes int64) (p *Part, ok bool) {
 	if b == nil {
 		return nil, true
@@ -254,7 +254,8 @@ func (p *Part) Use(bytes int64) bool {
 	return p.use(p.used + bytes)
 }
 
-// SetUsed sets the used bytes of the part. Like [Part.Use], it grows the part, or reports false.
+// SetUsed sets the used bytes of the part. If the part has too few bytes, it grows. If the part cannot grow, SetUsed changes
+// nothing and reports false.
 func (p *Part) SetUsed(bytes int64) bool {
 	if p == nil {
 		return true

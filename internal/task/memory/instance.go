@@ -67,8 +67,8 @@ func (i Instance) share() int64 { return max(i.Left()/2, 8*mib) }
 // Limit sets the garbage collector's limit for an app that shares the instance with the Functions host.
 func (i Instance) Limit() { limitGC(i.share() + otherMemory) }
 
-// limitGC sets the garbage collector's limit to the given number of bytes, and the collector's percentage to percent. If
-// the environment sets one of these two values, limitGC leaves it unchanged.
+// limitGC sets the garbage collector's limit to the given number of bytes, and the collector's percentage to the constant
+// `percent`. If the environment sets one of these two values, limitGC leaves it unchanged.
 func limitGC(bytes int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(bytes)

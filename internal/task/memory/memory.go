@@ -12,11 +12,11 @@ import (
 const (
 	// Command is the budget of a command, in bytes.
 	Command = 24 * mib
-	// limit is the garbage collector's limit. A command uses far less memory than the limit allows. Without the limit, the heap would grow to
-	// a multiple of the used memory before the next collection.
+	// limit is the garbage collector's limit. Without the limit, the heap would grow to a multiple of the used memory before the
+	// next collection.
 	limit = Command + otherMemory
-	// Each request of a copy makes garbage. With this percentage, the heap may grow to four times the memory in
-	// use before the next collection, but not beyond the limit.
+	// With this percentage, the heap may grow to four times the memory in use before the next collection, but not beyond the
+	// limit. A smaller percentage would cause many collections, because each request of a copy makes garbage.
 	percent = 300
 	// fileWeight is the maximum number of bytes in memory per byte of a loaded file.
 	fileWeight = 16
