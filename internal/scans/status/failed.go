@@ -19,8 +19,8 @@ type FailedRows struct {
 	Total  int64             `json:"total"` // failed rows; in a comparison, also rows that differ
 	Kept   int64             `json:"kept"`  // listed rows: the first thousand of each step
 	Cursor string            `json:"cursor,omitempty"`
-	// Groups lists the failed rows by the code in their reasons, the largest group first. Of the
-	// rows that Kept counts, it includes only those of the newest groupSteps steps. Only the first page has groups.
+	// Groups describes the listed rows (see Kept) of the newest groupSteps steps, grouped by the code in their reasons. The
+	// largest group comes first. Only the first page has groups.
 	Groups  []FailedGroup `json:"groups,omitempty"`
 	Grouped int64         `json:"grouped,omitempty"` // the rows in groups
 }

@@ -110,9 +110,8 @@ type Instance struct {
 // AliveTime is the maximum age of a living process's last heartbeat. It allows for two failed heartbeats.
 const AliveTime = 3 * ledger.HeartbeatTime
 
-// repairTime is the longest time from a dead process's last heartbeat until Maintain resends the process's steps.
-// Maintain runs every minute and takes [life.ObservationPause]. If the instance that runs Maintain also dies, the next
-// run resends the steps a minute later.
+// repairTime is the longest time from a dead process's last heartbeat until Maintain resends the process's steps,
+// unless the instance that runs Maintain also dies. Maintain runs every minute and takes [life.ObservationPause].
 const repairTime = 90 * time.Second
 
 // Reader reports on scans. It changes nothing.

@@ -101,7 +101,8 @@ func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliv
 	done.Written = max(0, noted-done.Failed)
 	read.countFailed(failed, false)
 	scans.KeepFailed(done, failed, read.keptOf(failed, false))
-	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // pages without failed rows are already in the note of the step that read them
+	// done.Note lists only pages with failed rows, because the note of the step that read the rows lists the other pages.
+	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 })
 	done.Note = read.note()
 	return out, nil
 }

@@ -139,8 +139,8 @@ func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool)
 
 func (h *heldStep) ended() bool { return h.deliveries == 0 && !time.Now().Before(h.until) }
 
-// heldSteps returns the held steps and the age of the oldest one. If no step is held, heldSteps sets
-// h.sending to false, because the heartbeats then stop.
+// heldSteps returns the held steps and the age of the oldest one. If no step is held, it also sets
+// h.sending to false, so that begin starts the heartbeats again for the next step.
 func (h *heartbeats) heldSteps() (steps []ledger.Held, longest time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

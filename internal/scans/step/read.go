@@ -249,8 +249,8 @@ func (o *stepScan) readPage(ctx context.Context, step scan.Step) (p storage.Page
 }
 
 // learn uses a page's size to decide how many rows the scan's next queries request. learn ignores pages of an export,
-// because their sizes are fixed. A page of a comparison may be twice as large, because it consists of two
-// answers.
+// because their sizes are fixed. A page of a comparison consists of two answers, so it may be twice as large as
+// other pages.
 func (o *stepScan) learn(q storage.Query, p storage.Page) {
 	answers := 1
 	if o.Reader != nil {

@@ -12,7 +12,7 @@ import (
 const (
 	firstCredit  = 60.0 // the number of cuts that a scan may make before its pages have earned credit
 	perPiece     = 1.5  // the number of pages that each piece except the first should have
-	hintCaution  = 6.0  // makes cuts rarer in a piece between hints: it multiplies the read pages and the expected pages that a cut requires
+	hintCaution  = 6.0  // makes cuts rarer in a piece between hints: it divides the credit that a page earns, and multiplies perPiece
 	longStreak   = 2    // a partition is long if it fills this number of pages
 	maxPages     = 20_000
 	leastBelief  = 0.1 // the minimum for an estimate of the unread pages in a piece

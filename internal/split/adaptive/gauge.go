@@ -47,7 +47,7 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 // known siblings lowers the probability in all levels without known siblings.
 func (g *gauge) survey(t trail, f forks) {
 	const (
-		smoothing = 0.5  // in the density of a level, the weight of the keys in deeper levels; it is less than 1, because the number of these keys is partly an estimate
+		smoothing = 0.5  // when a level's density is estimated, the weight of the keys in deeper levels; it is less than 1, because the number of these keys is partly an estimate
 		certainty = 30   // if keys fork in a level, the assumed number of siblings in this level
 		once      = 0.15 // after each cut in a level without known siblings, the probability of siblings is multiplied by this
 	)
@@ -99,7 +99,8 @@ func (g *gauge) scale(depth int) scale {
 
 // interval returns the part of the scale from 0 to 1 that belongs to the character `char` at the position `depth` of a key. If the argument
 // `path` is true, the key and the last key that was read have the same characters before this position. In that case, if the last key has a
-// separator at this position, the separator gets nearly the whole scale, because after the same characters, other keys seldom have anything else there.
+// separator at this position, the separator gets nearly the whole scale, because other keys that begin with these characters seldom have
+// another character there.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !isSeparator(g.here[depth]) {

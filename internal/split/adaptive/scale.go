@@ -60,8 +60,8 @@ type ruler struct {
 // newRuler returns the ruler of the alphabet a for the keys after the last key read, up to `end`. The argument `here` is the last key read. If
 // `end` is nil, the keys have no upper bound. newRuler adds digits and letters to the learned characters, because any key may contain them. Unknown
 // characters get weight only at one position: the first position at which `here` and `end` differ. If `here` or `end` has a character beyond ASCII
-// at this position, the unknown characters together weigh half as much as all other characters. Otherwise, if `end` is set, the unknown
-// characters have no weight, and if `end` is nil, they together weigh a fifth as much as the added digits and letters.
+// at this position, the unknown characters together weigh half as much as all other characters. Otherwise, their weight depends on
+// `end`. If `end` is set, the unknown characters have no weight. If `end` is nil, they together weigh a fifth as much as the added digits and letters.
 func newRuler(a alphabet, here, end []rune) ruler {
 	const (
 		supposed = 16  // the weight of assumed characters; a page's letters weigh up to pageWeight

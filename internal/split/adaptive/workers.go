@@ -171,7 +171,8 @@ func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 
 // assign divides idle workers among the pieces. Each piece gets one worker, beginning with the largest piece. Long pieces get further workers.
 func (w *Workers) assign(pieces []*Piece, idle int) []int {
-	// A piece gets its nth worker only if at least n*n*least pages are expected in the piece and, if n is greater than 1, at least n pages.
+	// A piece gets its first worker only if at least `least` pages are expected in the piece. For n > 1, a piece gets its nth worker only if at
+	// least n pages, and at least n*n*least pages, are expected.
 	const least = 0.25
 	given := make([]int, len(pieces))
 	worth := make([]float64, len(pieces))
