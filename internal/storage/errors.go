@@ -113,7 +113,7 @@ func Denied(err error) bool {
 }
 
 // Expired reports whether err means that the service refused a request because its SAS has expired. The service may
-// give only a missing permission as the reason. Therefore, the error's text also contains the time at which the SAS expired.
+// report only that a permission is missing. Therefore, the error's text also contains the time at which the SAS expired.
 func Expired(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && !e.expired.IsZero()

@@ -19,7 +19,7 @@ type Limit struct {
 	page   float64   // average number of rows of the last queries; negative before the first query
 }
 
-// NewLimit returns a limit in requests or rows per second. For 0, it returns nil.
+// NewLimit returns a limit in requests or rows per second. If perSecond is 0, NewLimit returns nil.
 func NewLimit(perSecond int) *Limit {
 	if perSecond == 0 {
 		return nil
@@ -52,8 +52,8 @@ func (l *Limit) acquire(ctx context.Context, n float64, stop <-chan struct{}) bo
 	}
 }
 
-// tryAcquire returns how long to wait if the budget is used up. Otherwise, it subtracts n requests or rows from the
-// budget, and returns 0.
+// tryAcquire subtracts n requests or rows from the budget, and returns 0. If the budget is used up, tryAcquire subtracts
+// nothing, and returns how long to wait.
 func (l *Limit) tryAcquire(n float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -36,12 +36,13 @@ func (q *Queue) MayWrite(ctx context.Context) (exists bool, err error) {
 	case HasCode(err, "QueueNotFound"), BeingDeleted(err):
 		return false, nil
 	case errors.As(err, &refusal) && (refusal.Status == http.StatusNotFound || refusal.Status == http.StatusBadRequest):
-		return true, nil // the queue exists, and the change is permitted: only the message is missing
+		return true, nil // the queue exists, and the change is permitted, but no message has this id
 	}
 	return err == nil, err
 }
 
-// mayChange checks the permission to change rows. It sends a change that cannot succeed, because no row has its key or its ETag.
+// mayChange checks the permission to change rows. To do this, it sends a change with a random key and an ETag that no row
+// has, so the change cannot succeed.
 func (t *Table) mayChange(ctx context.Context, kind OpKind) error {
 	if t.Cosmos() {
 		return fmt.Errorf("change table %s: %w", t.name, errNotWritten)

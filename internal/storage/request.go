@@ -105,7 +105,7 @@ type callerPatience struct {
 
 // WithPatience returns a context for requests. If an account gives no good answer for the given time, these requests end with [ErrAway]. The time starts
 // when WithPatience is called, and starts again at each good answer of the account. Unlike a deadline, patience does not end requests while the account
-// answers. The requests also end when the account's own patience ends. If the argument `patience` is 0, only the account's own patience counts.
+// answers. The requests also end when the account's [Options.Patience] is over. If the argument `patience` is 0, only [Options.Patience] counts.
 func WithPatience(ctx context.Context, patience time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, callerPatience{time.Now(), patience})
 }

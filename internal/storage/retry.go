@@ -29,7 +29,7 @@ const (
 
 	firstPatience = 15 * time.Second // for a host that has never answered; see [Options.Unproven]
 	noticed       = 2 * time.Second  // if all tries have failed for this time, there is an outage
-	silence       = 20 * time.Second // if no good answer has come for this time, there is an outage, even if no try has failed; sending a large body takes less
+	silence       = 20 * time.Second // if no good answer has come for this time, there is an outage, even if no try has failed; sending a large body takes less time than this
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.
@@ -312,8 +312,8 @@ func (r *retries) outage() (o Outage, ok bool) {
 	return o, r.cause != "" && age >= noticed || r.pending > 0 && age >= silence
 }
 
-// newestCause returns the cause of the newest failure. If the failure is old, the result begins with its age, because a narrow
-// terminal cuts off the end of a line. The caller holds r.mu.
+// newestCause returns the cause of the newest failure. If the failure is old, the result begins with the failure's age, because a
+// narrow terminal cuts off the end of a line. The caller holds r.mu.
 func (r *retries) newestCause() string {
 	age := time.Since(r.failure)
 	switch {
@@ -336,7 +336,7 @@ func (r *retries) remaining(c *course, err error, h callerPatience) (left time.D
 		return 0, err
 	}
 	since := later(r.since, c.began)
-	limit, begun := r.patience, c.began // for a host that gave a bad answer
+	limit, begun := r.patience, c.began // these values apply if the last try got a bad answer
 	if err != nil {
 		limit, begun = r.silencePatience(), since
 	}

@@ -45,11 +45,11 @@ const (
 const (
 	enough         = 100         // minimum number of requests in a measurement
 	longest        = time.Second // a measurement ends after this time at the latest
-	tolerated      = 1.25        // a trial begins if the share of refusals exceeds tolerated*floor, and the excess does not count as chance; see deviations
+	tolerated      = 1.25        // a trial begins if the share of refusals exceeds tolerated*floor by more than chance explains; see deviations
 	deviations     = 3           // if refusals exceed the expected number by at most this number of standard deviations, the excess counts as chance
 	crowded        = 0.3         // if more than this share of the requests is refused, the limit falls without a trial
 	fallen         = 0.4         // the old load was too high if the trial reduces the share of refusals by at least this fraction
-	spared         = 0.75        // the old load was also too high if halving it keeps more than this fraction of the answers per second
+	spared         = 0.75        // the old load was too high if a trial with half the load gets more than this fraction of the old load's answers per second
 	enoughRefusals = 10          // if the share of refusals does not change, about this number of a trial's requests are refused
 	high           = 0.05        // a greater share of refusals becomes the floor (see the package comment) only after a second trial
 )
