@@ -47,7 +47,8 @@ func (o *RunnableScan) Export() *Export {
 	return x
 }
 
-// Open opens a request's places and chooses its strategy, which has no hints yet. Its errors are [problem.Invalid].
+// Open opens a request's places and chooses the scan's strategy. To add hints, call [RunnableScan.Use]. The errors of
+// Open are [problem.Invalid].
 func (ss *Scans) Open(r Request) (*RunnableScan, error) {
 	if r.IsGroup() {
 		return ss.openGroup(r)

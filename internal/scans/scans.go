@@ -52,7 +52,7 @@ type Options struct {
 }
 
 // Scans contains the app's accounts and queues, the ledger, and recently read scans. All parts of the engine share it.
-// It and these parts are safe for concurrent use.
+// Scans and the types of the other parts are safe for concurrent use.
 type Scans struct {
 	Options Options
 	Ledger  *ledger.Ledger

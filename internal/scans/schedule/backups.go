@@ -129,9 +129,9 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 }
 
 // After a success, prune deletes the backups that the schedule no longer keeps, at most removeBlobs blobs per call. It
-// marks all these backups before it deletes the first. If another process has changed one of their rows meanwhile,
-// prune deletes nothing. Otherwise, it deletes all marked backups, including those that were marked under earlier
-// settings.
+// marks all these backups before it deletes the first. If it cannot mark a backup, because another process has changed
+// the backup's row, prune deletes nothing. Otherwise, it deletes the backups that it has marked, and those that were
+// marked under earlier settings.
 func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil
