@@ -48,7 +48,7 @@ type Group struct {
 	cancel context.CancelCauseFunc // nil for a group without a context
 	once   sync.Once               // sets failed
 	// failed is the first error, if the group has a context. This error ends the context, so other functions fail too, and
-	// errgroup may get one of their errors before this one.
+	// errgroup may get one of their errors before this error.
 	failed error
 }
 

@@ -63,8 +63,8 @@ type Feed struct {
 	Log
 	// Now returns the service's time.
 	Now func() time.Time
-	// Oldest returns a time. No row that is written after the call has a key that is more than one minute older than
-	// this time. If Oldest is nil, the feed uses the present time.
+	// Oldest returns a time. The keys of rows that are written after the call are at most one minute older than this
+	// time. If Oldest is nil, the feed uses the present time.
 	Oldest func(ctx context.Context) (time.Time, error)
 
 	// If merge is set, the feed calls it instead of Log.merge.
@@ -78,8 +78,8 @@ type Feed struct {
 // [problem.Conflict].
 //
 // A call makes one query for each 1,000 rows that it reads from a partition, even if `top` is small. A call reads the
-// new rows, and reads up to 200 earlier rows again. If more than 200 rows were written in the 0.2 s before the last
-// call, it reads all of those rows again. The service searches all rows with keys from one minute before the last
+// new rows, and reads up to 200 older rows again. If more than 200 rows were written in the 0.2 s before the last
+// call, all of those rows are read again. The service searches all rows with keys from one minute before the last
 // call until now. A large row that became visible late may need a separate request for its contents.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
@@ -122,9 +122,9 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 	return Next{found, from.advance(rows, readUntil, limit).String(), more}, rows, nil
 }
 
-// start returns the position after all rows that the log contains now, and the rows that it has read. A position has
-// room for only a few of the rows that were written during the reading. If the log contains more such rows, start waits a
-// second, and then reads again.
+// start returns the position after all rows that the log contains now. The second result contains the rows that start has
+// read. A position has room for only a few of the rows that were written during the reading. If the log contains more
+// such rows, start waits a second, and then reads again.
 func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	var newest ticks // the newest row of the first reading
 	for now := f.Now(); ; {

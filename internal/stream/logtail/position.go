@@ -159,8 +159,8 @@ func (a arrival) bytes() int {
 }
 
 // dueRows yields the rows that the follower may receive now, oldest first. The argument `rows` is sorted newest first, and may
-// lack rows that were written after readUntil. If such a row becomes visible after this call, its group changes, and the
-// follower receives the whole group again. Therefore each tick after readUntil gets a separate group in the position. A
+// lack rows that were written after readUntil. If a missing row becomes visible after this call, the follower receives all
+// rows of its group again. To keep these groups small, each tick after readUntil gets a separate group in the position. A
 // position has room for maxSingle such groups. dueRows stops before a row that needs one more group, and a later call returns
 // the remaining rows.
 func dueRows(rows []arrival, readUntil ticks) iter.Seq[*arrival] {
@@ -240,8 +240,8 @@ func (p position) markReceived(rows []arrival) {
 // has received the row. If a row becomes visible late, the follower receives the row's whole group again. Late rows are
 // nearly always among the newest rows. Therefore groups of newer rows are smaller, so that fewer rows are sent again. The
 // shards were read at different moments, so further rows may become visible between rows that were written after readUntil.
-// Therefore a group of such rows contains only rows of the same tick. The argument `limit` is the newest bound that the
-// position may have, or "" if any bound is possible.
+// Therefore each tick after readUntil gets a separate group. The argument `limit` is the newest bound that the position may
+// have, or "" if any bound is possible.
 func (p position) advance(rows []arrival, readUntil ticks, limit string) position {
 	next := position{readUntil: readUntil, floor: ticksOf(readUntil.time().Add(-againMost))}
 	if len(rows) > againRows {

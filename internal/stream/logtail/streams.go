@@ -137,7 +137,7 @@ func (s *Streams) toWrite(ctx context.Context, stream string) (shards []Shard, e
 		return nil, "", problem.Invalidf("stream", "contains text that looks like a key, a signature or a token; remove this text, because names of streams are stored and shown")
 	}
 	if _, known := s.options.Table.Now(s.options.Now()); !known {
-		s.forget(escaped) // so that shardsToWrite reads the stream's row, because the answer contains the service's time
+		s.forget(escaped) // so that shardsToWrite requests the stream's row; the service's answer contains its time
 	}
 	n, err := s.shardsToWrite(ctx, stream, escaped)
 	if err != nil {
