@@ -55,8 +55,8 @@ type TableRef struct {
 	Container  string `json:"container,omitempty"`
 	Prefix     string `json:"prefix,omitempty"`
 	Connection string `json:"connection,omitempty"` // a setting's name; the app's own storage if absent
-	// Export is the hash of the export that a scan reads. Start sets it. If the place later contains another export,
-	// the scan fails.
+	// Export is the hash of the export that a scan reads. Start sets it. If another export replaces this one, the scan
+	// fails.
 	Export string `json:"export,omitempty"`
 }
 
