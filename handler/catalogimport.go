@@ -26,7 +26,7 @@ type importOptions struct {
 
 func (o *importOptions) options() []option {
 	return slices.Concat(o.catalogFlags.options(), o.csvFlags.options(), o.checkpointFlags.options(), []option{
-		{"upsert", fixed, &o.upsert, nil, "replace existing records with the same index values and row key"},
+		{"upsert", fixed, &o.upsert, nil, "replace existing records that have the same index values and row key"},
 		{"json", perRun, &o.json, nil, "print the summary as JSON"},
 	})
 }

@@ -26,7 +26,7 @@ type insertOptions struct {
 func (o *insertOptions) options() []option {
 	return append(o.catalogFlags.options(), []option{
 		{"idempotency-key", perRun, &o.once, nil, "for a single record: a second insert with this key within a day does nothing"},
-		{"upsert", perRun, &o.upsert, nil, "replace existing records with the same index values and row key"},
+		{"upsert", perRun, &o.upsert, nil, "replace existing records that have the same index values and row key"},
 		o.conditionFlag.option("; with --upsert and a single record"),
 		{"json", perRun, &o.json, nil, "print a JSON object for each record"},
 	}...)
