@@ -292,7 +292,7 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 	}
 	for p, in := range partitions {
 		if len(in) == 2 && in[0].Row == in[1].Row {
-			partitions[p] = in[1:] // both identities have this row, and the second write overwrites it; see wal.Write.Instead
+			partitions[p] = in[1:] // the former and the new identity share this row, so only the write for the new identity is needed; see wal.Write.Instead
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTime)

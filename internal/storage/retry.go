@@ -39,7 +39,7 @@ const DefaultPatience = 10 * time.Minute
 type Outage struct {
 	Connection string // the name of its setting, or its host if it has no setting
 	Since      time.Time
-	Cause      string // cause of the newest failure, without a URL, but with the age of an old failure; "no answer yet" before the first failure
+	Cause      string // cause of the newest failure, without a URL; if this failure is old, with its age; before the first failure: "no answer yet"
 	Refused    bool   // the newest failed try could not connect, or its connection broke; so the host is neither silent nor busy
 	Waiting    int    // requests that wait for an answer now
 }

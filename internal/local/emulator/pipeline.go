@@ -35,7 +35,7 @@ type service interface {
 	maxBody() int64
 	// failure returns the answer to a failed request. The caller adds the header with the error code.
 	failure(c *call, p *refusal.Error) response
-	// headers sets the headers of an answer that depend only on the service, the call and the status.
+	// headers sets those headers of an answer that depend only on the service, the call and the status.
 	headers(h http.Header, c *call, status int)
 }
 

@@ -33,8 +33,8 @@ type Snapshot struct {
 	Date time.Time
 }
 
-// Snapshot reads a scan, the sums over its done steps, and the pending steps whose rows follow the done rows on the
-// same page. Usually, one request is enough, because folds keep the number of done rows small. If many steps are
+// Snapshot reads a scan, the sums over its done steps, and some pending steps: those whose rows in the ledger are on the
+// same page as the last done row. Usually, one request is enough, because folds keep the number of done rows small. If many steps are
 // pending, Snapshot makes a second request. If folds are late or pages are short, Snapshot makes more requests. If a
 // fold happens between two of these requests, Snapshot reads the rows again, because the fold may have hidden a row or
 // made it count twice. Snapshot returns [ErrNotFound] if there is no such scan.

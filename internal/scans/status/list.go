@@ -22,10 +22,10 @@ import (
 const (
 	// listPages is the maximum number of pages that a filtered list reads.
 	listPages = 5
-	// A list reads at most listScans open scans concurrently. A filtered list reads at most maxOpen open scans in
-	// total.
+	// listScans is the maximum number of open scans that a list reads concurrently.
 	listScans = 8
-	maxOpen   = 100
+	// maxOpen is the maximum number of open scans that a filtered list reads in total.
+	maxOpen = 100
 )
 
 var states = []ledger.State{ledger.Running, ledger.Succeeded, ledger.Failed, ledger.Canceled}
