@@ -48,7 +48,7 @@ var Settings = []Setting{
 	{"TABLE_CATALOG_WAL_NAME", "", "The table of this catalog's log; by default the index table's name plus `WAL`"},
 	{CatalogConnection, "", "The catalogs' account; by default the account in `AzureWebJobsStorage`"},
 	{"TABLESWEEP_CATALOGS", "", "More catalogs, as JSON: `{\"people\":{\"table\":\"People\",\"indexKeys\":\"eid,npi\",\"rowKey\":\"lastname\"}}`. Optional: `wal` (the log's table), `changes` (how long changes are kept, such as `30d`) and `connection` (the name of a setting with a connection)"},
-	{DeploymentContainer, "", "The URL of the deployed app's blob container, `https://ACCOUNT.blob.core.windows.net/CONTAINER`. No scan may export into this container. `infra/` sets the URL"},
+	{DeploymentContainer, "", "The URL of the blob container that contains the deployed app, `https://ACCOUNT.blob.core.windows.net/CONTAINER`. No scan may export into this container. `infra/` sets the URL"},
 	{"TABLESWEEP_SEGMENTS_PER_INVOCATION", "", "How many queries one invocation may make, 1 to 24. The default is 16 for an export or a comparison, 4 for a count, and 1 for other scans"},
 	{memory.Setting, "", "An instance's memory in MB, which determines the app's memory budget. The default is the platform's limit. If the platform has no limit, the default is the control group's limit. If the control group has no limit either, the default is 2048. See [deploy.md](deploy.md)"},
 	{"TABLESWEEP_CONSOLE", "on", "`off` removes the console at `/api/console/`"},
