@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -246,6 +247,7 @@ func TestStorageFails(t *testing.T) {
 			put(t, r.work, encode("before"))
 			way.Set(outagetest.Refuse)
 			r.start(t, fastQueues, host.Options{Instances: 2})
+			eventually(t, "each instance has a process", func() bool { return !slices.Contains(r.PIDs(), 0) })
 			pids := r.PIDs()
 			way.Set(outagetest.Forward)
 			settle(t, r.work, 0)
