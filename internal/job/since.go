@@ -249,7 +249,7 @@ func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err er
 	case errors.Is(err, journal.ErrLocked):
 		err = Hint(err, "wait until the other process has ended, or stop that process")
 	case errors.Is(err, journal.ErrDamaged):
-		err = Hint(err, "to copy all rows once, remove the file; to copy only newer rows, set --since to a time")
+		err = Hint(err, `remove the file; without the file, "--since last" copies all rows, and "--since TIME" copies only the rows written since TIME`)
 	}
 	return nil, err
 }

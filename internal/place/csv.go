@@ -454,7 +454,7 @@ func (r *csvReader) decideType(c *csvColumn, t storage.Type, typed bool, line in
 		c.types.untyped = cmp.Or(c.types.untyped, line)
 	default:
 		if c.types.addType(t, r.rows == 1); c.types.untyped > 0 && c.types.usualType() != before {
-			return t, fmt.Errorf("line %d: %s is an %v, but line %d gives no type, so the value of %[2]s in line %[4]d was read as an %[5]v; use --types %[2]s:%[3]v, or import from a file, so that the command can find all types before it imports rows", line, c.name, t, c.types.untyped, before)
+			return t, fmt.Errorf("line %d: %s is an %v, but in line %d, %[2]s has no type and was read as an %[5]v; use --types %[2]s:%[3]v, or import from a file, so that the command can find all types before it imports rows", line, c.name, t, c.types.untyped, before)
 		}
 	}
 	if c.types.mixed() && !c.warned && r.Mixed != nil {

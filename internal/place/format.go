@@ -138,7 +138,7 @@ func (p *PageMark) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if len(pair) != 2 || p.Bytes < 1 || p.Bytes > maxPage || len(p.Hash) != hashDigits {
-		return fmt.Errorf("the file's description of a page is %.80q; it must be the page's length (1 to %d bytes) and its hash", text, maxPage)
+		return fmt.Errorf("the file's description of a page is %.80q; it must contain the length (1 to %d bytes) and the hash of the page", text, maxPage)
 	}
 	return nil
 }

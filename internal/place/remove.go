@@ -44,7 +44,7 @@ func Remove(ctx context.Context, o Objects, id ExportID, many bool, from Removal
 		err = nil
 	}
 	if err != nil {
-		err = fmt.Errorf("delete the export in %s: %w", o.Address(), err)
+		err = fmt.Errorf("cannot delete the export in %s: %w", o.Address(), err)
 	}
 	return r.Removal, err
 }

@@ -109,7 +109,7 @@ func (d *demo) run(ctx context.Context) (Report, error) {
 	}
 	for _, name := range strategy.Names {
 		if err := d.count(ctx, name); err != nil {
-			return d.report, fmt.Errorf("count with the strategy %s: %w", name, err)
+			return d.report, fmt.Errorf("the count with the strategy %s failed: %w", name, err)
 		}
 	}
 	if d.Watch != nil {
@@ -245,7 +245,7 @@ func (d *demo) count(ctx context.Context, strategy string) error {
 		SegmentsPerInvocation: 1, // so that the number of steps shows how the strategy divides the table
 	})
 	if err == nil && s.Rows != int64(d.report.Rows) {
-		err = fmt.Errorf("the strategy counted %d rows, but the table has %d", s.Rows, d.report.Rows)
+		err = fmt.Errorf("the scan counted %d rows, but the table has %d", s.Rows, d.report.Rows)
 	}
 	optimum := (d.report.Rows + storage.PageRows - 1) / storage.PageRows
 	d.report.Strategies = append(d.report.Strategies, StrategyFigures{Name: strategy, Figures: s, QueriesPerOptimum: float64(s.Queries) / float64(optimum)})

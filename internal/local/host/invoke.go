@@ -94,7 +94,7 @@ func (v invocation) post(ctx context.Context, p *process, document []byte) (enve
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return envelope.Answer{}, fmt.Errorf("read the handler's answer: %w", err)
+		return envelope.Answer{}, fmt.Errorf("cannot read the handler's answer: %w", err)
 	}
 	return envelope.ParseAnswer(resp.StatusCode, resp.Header.Get("Content-Type"), body)
 }
