@@ -562,7 +562,7 @@ func TestParseSchedules(t *testing.T) {
 		`[{"Name":"x"}]`:              "0.Name: is not a field at this position",
 		`[` + good + `]`:              "",
 		good:                          "must be a JSON array",
-		`[` + good + `,` + good + `]`: "; has the same name or the same scan ids as the schedule",
+		`[` + good + `,` + good + `]`: "; has the same name as the schedule",
 		`[` + good + `,` + strings.Replace(good, "nightly", "other", 1) + `]`:                                                  "other: request: action.destination overlaps the destination of the schedule nightly",
 		`[` + good + `,` + strings.NewReplacer("nightly\"", "other\"", "{date}", "{date}/more").Replace(good) + `]`:            "other: request: action.destination overlaps the destination of the schedule nightly",
 		`[` + strings.Replace(good, "{date}", "{date}/more", 1) + `,` + strings.Replace(good, "nightly\"", "other\"", 1) + `]`: "other: request: action.destination overlaps the destination of the schedule nightly",

@@ -198,7 +198,7 @@ func (ck *Checker) tablesOf(ctx context.Context, id ledger.ScanID, r scans.Reque
 	for _, name := range names {
 		low := strings.ToLower(name)
 		if other, alike := known[low]; alike && r.OverExisting() {
-			return nil, problem.Invalidf("source.tables", "%s and %s would become the same table, because the service ignores case; leave one of the two out of this request; a second request can copy it to a table with another name", other, name)
+			return nil, problem.Invalidf("source.tables", "%s and %s would become the same table, because the service ignores case; leave one of the two out of this request, and copy it under another name with a second request", other, name)
 		}
 		known[low] = name
 	}

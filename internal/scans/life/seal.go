@@ -164,8 +164,7 @@ func incomplete(err error) string {
 	return scans.Shortened("the export cannot be completed: " + err.Error() + "; " + advice)
 }
 
-// errFilesLost means that somebody has deleted rows of the ledger that list data files of the export.
-var errFilesLost = errors.New("the state table lacks rows that list data files of the export")
+var errFilesLost = errors.New("the list of the export's data files is incomplete, because somebody has deleted rows of the state table")
 
 // exportedFiles returns the files that commits have recorded, in table order. It fails if the argument `rows` is not the
 // number of rows in these files.
@@ -185,7 +184,7 @@ func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int
 		return err
 	})
 	if err == nil && has != rows {
-		err = fmt.Errorf("%w: the listed files contain %d of %d rows", errFilesLost, has, rows)
+		err = fmt.Errorf("%w: the listed files contain %d of the export's %d rows", errFilesLost, has, rows)
 	}
 	slices.SortFunc(files, func(a, b scans.ExportFile) int { return a.File.First.Key().Compare(b.File.First.Key()) })
 	return files, err

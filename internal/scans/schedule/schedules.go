@@ -65,7 +65,7 @@ func ParseSchedules(text string) ([]Schedule, error) {
 			exports = append(exports, s)
 		}
 		if id := calendar.ID(s.Name, time.Time{}); ids[id] != "" {
-			err = errors.Join(err, fmt.Errorf("has the same name or the same scan ids as the schedule %q; choose another name", ids[id]))
+			err = errors.Join(err, fmt.Errorf("has the same name as the schedule %q, or a name that leads to the same scan ids; choose another name", ids[id]))
 		} else {
 			ids[id] = s.Name
 		}
@@ -411,7 +411,7 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	case r.runs():
 		return problem.Conflictf("name", "the schedule's last scan, %s, is still running", r.Last.ID)
 	case r.Last != nil && !r.Last.Occurrence.Before(minute), s.cron.Next(minute.Add(-time.Second)).Before(minute.Add(time.Minute)):
-		return problem.Conflictf("name", "the schedule already has an occurrence at %s; a second occurrence in that minute would give %s the same value; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
+		return problem.Conflictf("name", "the schedule already has an occurrence at %s, and a second occurrence in that minute would have the same %s; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ const (
 	startRead = 2 * time.Second
 )
 
-var errBehind = fmt.Errorf("more than %d events or changes follow this position", maxBehind)
+var errBehind = fmt.Errorf("more than %d events or changes come after this position", maxBehind)
 
 // Next contains the rows after a position in a log.
 type Next struct {

@@ -47,7 +47,7 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 		}
 		next, read, err := s.after(ctx, stream, after, maxBehind, showNew)
 		if errors.Is(err, errBehind) {
-			err = fmt.Errorf("%w; read these events before you follow the stream", err)
+			err = fmt.Errorf("%w; read them before you follow the stream", err)
 		}
 		if err == nil && after == Now && o.Newest > 0 { // the next poll continues after the rows that s.after has read, so it also finds events that are written while showNewest runs
 			err = s.showNewest(ctx, stream, o.Newest, showNew)
