@@ -135,7 +135,7 @@ func (p *reportFlags) printDifferences(r *call, found verify.Result) error {
 		}
 	}
 	if more := found.Differences() - int64(len(found.List)); more > 0 && !p.json {
-		fmt.Fprintf(out, "not listed: %s, with later keys\n", problem.Plural(more, "more difference"))
+		fmt.Fprintf(out, "not listed: %s, with keys after those above\n", problem.Plural(more, "more difference"))
 	}
 	return out.Flush()
 }

@@ -116,7 +116,7 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 		}
 		for _, one := range became {
 			if other, taken := from[one.Key]; taken && keyed && err == nil {
-				err = fmt.Errorf("the map gives PartitionKey %.300q RowKey %.300q to two rows of one page: to this row, and to the row PartitionKey %q RowKey %q", one.Key.Partition, one.Key.Row, rows[other].Key.Partition, rows[other].Key.Row)
+				err = fmt.Errorf("the map gives PartitionKey %.300q RowKey %.300q to this row and to another row of the same page: PartitionKey %q RowKey %q", one.Key.Partition, one.Key.Row, rows[other].Key.Partition, rows[other].Key.Row)
 			}
 			if err == nil {
 				from[one.Key] = i

@@ -50,7 +50,7 @@ func TestMapped(t *testing.T) {
 	}}
 	r, err := action.All(t.Context(), storage.RequestOptions{}, nil, w, storage.Rows(rows))
 	proof.Must(t, err)
-	const taken = `map: the map gives PartitionKey "a" RowKey "one" to two rows of one page: to this row, and to the row PartitionKey "p000" RowKey "r0003"`
+	const taken = `map: the map gives PartitionKey "a" RowKey "one" to this row and to another row of the same page: PartitionKey "p000" RowKey "r0003"`
 	var failed []string
 	for _, f := range r.Failed {
 		failed = append(failed, fmt.Sprintf("%s %.60s", f.Key.Row, f.Reason))

@@ -17,7 +17,7 @@ func rowKeyTaken(s index.Schema, cause error) error {
 }
 
 func unknownToLog() error {
-	return problem.Conflictf("", `the record is not in the catalog's log; to list all records that the log lacks, run "tablesweep catalog check"; to move records to another catalog, run "tablesweep catalog export", then "tablesweep catalog import"`)
+	return problem.Conflictf("", `the record cannot be changed or deleted, because it is not in the catalog's log; to list all such records, run "tablesweep catalog check"; to change them, first move them to another catalog: run "tablesweep catalog export", then "tablesweep catalog import"`)
 }
 
 func tooManyRaces() error {

@@ -61,7 +61,7 @@ var (
 	// ErrRaced means that another writer was faster, and this write was not done.
 	ErrRaced = errors.New("overtaken")
 	// errRepeated means that another try of the request was faster and has done the write.
-	errRepeated = problem.Busyf("", "another attempt at this request was faster; try again")
+	errRepeated = problem.Busyf("", "another attempt at this request has already done the write; repeat the request to get the answer")
 )
 
 // refused is the error of a write that was refused because of other writers' commits. The log contains these commits, but the

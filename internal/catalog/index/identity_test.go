@@ -157,7 +157,7 @@ func TestErrorsNameTheField(t *testing.T) {
 		{"sort empty", s, with("lastname", ""), "lastname", "missing or empty"},
 		{"sort absent", s, fields{"eid": "F314"}, "lastname", "missing or empty"},
 		{"nothing left", s, with("ssn", "n/a"), "ssn", `"n/a" has no digits`},
-		{"other digits", s, with("ssn", "12٣"), "ssn", "digits of another script"},
+		{"other digits", s, with("ssn", "12٣"), "ssn", "non-ASCII digits"},
 		{"not text", s, with("eid", "a\xed\xa0\x80"), "eid", "not valid Unicode"},
 		{"sort not text", s, with("lastname", "a\xff"), "lastname", "not valid Unicode"},
 		{"long value", s, with("eid", strings.Repeat("x", 508)), "eid", "513 UTF-16 units, but at most 512"},

@@ -20,7 +20,7 @@ func (k Key) digits(raw string) (string, error) {
 			b.WriteRune(r)
 		case unicode.IsDigit(r):
 			// If these digits were dropped, different identifiers could become equal.
-			return "", problem.Invalidf(k.Field, "%q has digits of another script; use the digits 0 to 9", raw)
+			return "", problem.Invalidf(k.Field, "%q contains non-ASCII digits; use the digits 0 to 9", raw)
 		}
 	}
 	if b.Len() == 0 {

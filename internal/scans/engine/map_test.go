@@ -50,7 +50,7 @@ func TestMap(t *testing.T) {
 			t.Errorf("the failed rows are %s", all)
 		}
 	}
-	const twice = `12 map: the map gives PartitionKey "8" RowKey "08" to two rows of one page: to this row, and to the row PartitionKey "p08" RowKey "08"`
+	const twice = `12 map: the map gives PartitionKey "8" RowKey "08" to this row and to another row of the same page: PartitionKey "p08" RowKey "08"`
 	failed("15 map: error: not 15", twice, `27 PartitionKey "7" RowKey "27": the destination has a row with this key and other content`)
 	w.remove("Target", key.Key{Partition: "7", Row: "27"})
 	fixed := rows[15].Clone()
