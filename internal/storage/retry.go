@@ -39,7 +39,7 @@ const DefaultPatience = 10 * time.Minute
 type Outage struct {
 	Connection string // the name of its setting, or its host if it has no setting
 	Since      time.Time
-	Cause      string // cause of the newest failure, without a URL; if this failure is old, with its age; before the first failure: "no answer yet"
+	Cause      string // cause of the newest failure, without a URL; contains the failure's age if the failure is old; "no answer yet" before the first failure
 	Refused    bool   // the newest failed try could not connect, or its connection broke; so the host is neither silent nor busy
 	Waiting    int    // requests that wait for an answer now
 }

@@ -83,8 +83,8 @@ var serviceParts = map[string]string{"blob": "blobServiceUri", "queue": "queueSe
 
 // SettingConnection reads the connection of a setting, in any form that the Functions host accepts: the setting's
 // value, or the identity form. In the identity form, the setting NAME__accountName, or a setting with a service's
-// address, names the account. The remaining settings name the identity. Errors name the setting to change, and
-// do not repeat values.
+// address, names the account, and settings such as NAME__clientId name the identity. Errors name the setting to
+// change, and do not repeat values.
 func SettingConnection(name string, settings Settings) (Connection, error) {
 	if err := settings.CheckSpelling(name); err != nil {
 		return Connection{}, err

@@ -33,7 +33,7 @@ func hintStep(h *scan.Hints, pieces []key.Range, g group, piece int) scan.Step {
 func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.Decision) (scan.Decision, error) {
 	g := *st.Group
 	if x.Hints == nil || x.Hints.Sum() != g.Sum {
-		return scan.Decision{}, fmt.Errorf("the step needs the hints with the checksum %d, but this process has other hints or none", g.Sum)
+		return scan.Decision{}, fmt.Errorf("the step needs the hints with the checksum %d, but this process does not have them", g.Sum)
 	}
 	groups := scan.MaxChildren
 	if more {

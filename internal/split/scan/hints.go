@@ -124,7 +124,7 @@ func shareOf(ends []PageEnd, segment int) float64 {
 
 // divide adds hints that divide a partition of many pages into pieces of equal size.
 func (h *Hints) divide(pages []PageEnd, rows, pieces, segment int) {
-	h.Keys = append(h.Keys, pages[0].Last) // the end of the first page stands for the partition's start, which is not known
+	h.Keys = append(h.Keys, pages[0].Last) // the partition's start is not known, so the end of its first page is used
 	met := 0
 	for i, e := range pages {
 		was := met
