@@ -91,7 +91,7 @@ func (sg *SchemaGuard) Readable(ctx context.Context) error {
 	return err
 }
 
-// Now returns the service's time. If the service has not sent an answer yet, Now makes a request.
+// Now returns the service's time, which is learned from the service's answers. Without an answer so far, Now makes a request.
 func (sg *SchemaGuard) Now(ctx context.Context) (time.Time, error) {
 	if _, known := sg.Log.Now(sg.Clock()); !known {
 		if err := sg.Readable(ctx); err != nil {

@@ -167,7 +167,7 @@ func (o PairOptions) checkComplete(m place.Manifest) error {
 	case m.Select != nil:
 		return Refuse("from", " %s contains only the properties %s, so a sync would remove all other properties", from, strings.Join(m.Select, ","))
 	case m.Mapped:
-		return Hint(Refuse("from", " %s was made with --map, --rename or --drop, so the export may lack rows and properties of %s", from, m.Table), "write its rows to a table with tablesweep import, and sync from that table")
+		return Hint(Refuse("from", " %s was made with --map, --rename or --drop, so the export may lack rows and properties of %s", from, m.Table), "write the export's rows to a new table with tablesweep import, and sync from the new table")
 	case m.Filter != "" && m.Filter != o.Filter:
 		return Hint(Refuse("from", " %s contains only the rows that match a filter, so a sync would treat all other rows as extra", from), fmt.Sprintf("sync only these rows: --filter %q", m.Filter))
 	case storage.RangeFilter(own) != storage.RangeFilter(within):

@@ -34,7 +34,7 @@ func (o *RunnableScan) HintsName() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// HintsOf makes hints for a request from the ends of pages. It returns the packed hints, or nil if there are no
+// HintsOf turns the ends of pages into hints for a request. It returns the packed hints, or nil if there are no
 // hints.
 func HintsOf(r Request, ends []scan.PageEnd) []byte {
 	hints := scan.NewHints(r.Range, ends, r.PageRows())

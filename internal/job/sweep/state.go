@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// sweepState is the state of a sweep: the frontier, the totals, the list of differences, and the checkpoint that records these three. All four change
-// together, only in this file.
+// sweepState is the state of a sweep: the frontier, the totals, the list of differences, and the checkpoint that records these three. Only the
+// methods in state.go change the four, and they change the four together.
 type sweepState struct {
 	frontier    *frontier
 	checkpoint  *Checkpoint // never nil; without a file, it records nothing

@@ -191,7 +191,7 @@ func (p *pair) hold(at *position) *key.Token {
 	at.part = part
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if part != nil { // after heldTime, frees the memory of rows that no query has read
+	if part != nil { // frees the memory of rows that nobody has used within heldTime
 		time.AfterFunc(heldTime, func() { p.expire(token, at) })
 	}
 	p.forget(token) // if the page was read twice, rows are already held for this token

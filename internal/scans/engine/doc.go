@@ -51,8 +51,8 @@
 // A step may kill its process. To count the killed processes, every delivery except the first is marked in the pending
 // row before the step begins. If the step ends with an error, this mark is removed. When five processes have begun the
 // step and none has ended it, the scan fails with an error that names the step. The first delivery is not marked, so
-// it counts as one of the five unless it is known to have ended with an error. Even if the step's first message was never
-// sent, a first delivery is counted.
+// it counts as one of the five unless it is known to have ended with an error. If the step's first message was never
+// sent, there was no first delivery, but the count still includes one.
 //
 // A storage failure never fails a scan by itself. After five deliveries, the host moves the message into the poison
 // queue. Maintain deletes the message there. The step is then lost, so Maintain sends a new message. If a step has been

@@ -230,7 +230,7 @@ const (
 	overtaken                   // another delivery has committed the step
 )
 
-// commit makes one transaction. It records that the step is done, and that its children and deletion are pending.
+// commit makes one transaction. It records that the step is done, and that the step's children, and the step that deletes its rows, are pending.
 func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (commitResult, error) {
 	var left []*scans.Message
 	for i := range out.children {
