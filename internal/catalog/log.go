@@ -244,8 +244,8 @@ func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: e.Shard.EntryKey(store.EntryPrefix, e.ID)}}
 }
 
-// clearLater returns the operation that inserts a note. The rows that the note lists are deleted at
-// now.Add(clearAfter). The id makes the note's key unique.
+// clearLater returns the operation that inserts a note. The note is due at now.Add(clearAfter). After this time,
+// Maintain deletes the rows that the note lists. The id makes the note's key unique.
 func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key:        shard.Key(store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + string(id)),

@@ -22,7 +22,7 @@ import (
 
 // Request describes a scan. It is the body of POST /api/scans and is stored with the scan.
 type Request struct {
-	// Name is only for display. It has at most maxName characters.
+	// Name is only for display, and for searches in the list of scans. It has at most maxName characters.
 	Name        string     `json:"name,omitempty"`
 	Source      TableRef   `json:"source"`
 	Action      Action     `json:"action"`

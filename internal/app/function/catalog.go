@@ -40,7 +40,7 @@ type resource struct {
 const oneRecord = "records/{id:[0-9a-f]{64}}"
 
 // catalogCalls returns the calls for resources of every catalog. A call waits until its catalog's storage is ready, but at most for
-// [awayTime].
+// [awayTime]. If a person must act before the storage can be ready, the call fails immediately.
 func (a App) catalogCalls(resources ...resource) (calls []call) {
 	for _, one := range resources {
 		behind := func(r *http.Request) error {

@@ -59,7 +59,7 @@ func insertRecords(c *catalog.Catalog, texts record.Texts, key string, w http.Re
 	return answer(w, r, map[string]any{"results": results}, nil)
 }
 
-// refused returns the result for an invalid record. For the parameter `most`, see [detailOf].
+// refused returns the result for a record that was not inserted. For the parameter `most`, see [detailOf].
 func refused(err error, most int) inserted {
 	p := problemOf(err)
 	return inserted{Status: problem.Status(p), Error: &fieldError{secret.Hide(p.Field), secret.Hide(detailOf(err, most))}}

@@ -178,8 +178,9 @@ func publishedRecord(row storage.Entity) record.Record {
 
 // carryOut carries out one entry in the log of the published program (see the package comment). If this is impossible,
 // carryOut reports the entry, and returns false. If `carried` is true, the published program has already carried out the
-// entry, and later writes may have replaced its result. So if `carried` is true and the entry cannot be carried out again,
-// carryOut reports nothing, and returns true.
+// entry, and later writes may have replaced its result. So if `carried` is true, and the entry contains no record or decide
+// returns a reason, carryOut reports nothing, and returns true. But if the catalog refuses the write, carryOut reports the entry,
+// and returns false.
 func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried bool) (settled bool, err error) {
 	r := publishedRecord(row)
 	id, err := m.Identify(r)

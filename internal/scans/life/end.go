@@ -36,7 +36,8 @@ func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (b
 }
 
 // afterEnd starts scans that may have waited for the end of this scan. If this scan is a member, afterEnd starts the
-// group's next member. For any other scan, afterEnd sends messages for all start requests.
+// group's next member. For any other scan, afterEnd sends a message for each start request that was not refused, except
+// the start requests of members.
 func (l *Life) afterEnd(ctx context.Context, scan ledger.ScanID) {
 	group, number, member := scan.InGroup()
 	if !member {

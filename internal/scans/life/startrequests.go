@@ -80,7 +80,7 @@ func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 	}
 }
 
-// sendStarts is called after a scan has ended. It sends a message for each start request that was not refused,
+// sendStarts is called after a scan has ended. It calls sendStart for each start request that was not refused,
 // because any requested scan may have waited for this end.
 func (l *Life) sendStarts(ctx context.Context) {
 	all, err := l.ledger.StartRequests(ctx)

@@ -16,8 +16,8 @@ import (
 // the number of their rows. The same invocation then deletes the rows, and commits the deletion with the number of rows
 // that the step has read. If the invocation dies before it commits the deletion, the next delivery of the step's message
 // finds the step done, and continues with the deletion. The delivery can find the deletion in the ledger, because the
-// deletion's id is a hash of the step's id. Maintain or a retry of the scan can also continue the deletion: they send its
-// message.
+// deletion's id is a hash of the step's id. Maintain or a retry of the scan can also continue the deletion: they send the
+// deletion's message.
 
 // pagesToDelete collects the pages that a step reads, so that the step's deletion can delete their rows. The JSON of
 // these pages must fit into a message.
