@@ -122,8 +122,9 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 
 // settle deletes the tombstones that are no longer needed. For each note, it returns an operation that deletes the note, unless
 // one of the note's tombstones must wait. A note may have a second note, which lists the same rows and is due a day later. In
-// that case, the first note's column Later contains the second note's RowKey. If settle has deleted the index rows, it
-// also returns an operation that changes the second note, so that only the head remains to be deleted.
+// that case, the first note's column Later contains the second note's RowKey. If settle has deleted the index rows, and the
+// first note lists only one head, settle also returns an operation that changes the second note, so that only the head remains
+// to be deleted.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // the operations for each note; nil for a note with a tombstone that must wait, or after an error
 	var g task.Group

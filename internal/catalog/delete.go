@@ -34,7 +34,7 @@ type Deleted struct {
 
 	// The fields below count the records that were found but are not counted in Records.
 	committed int // records whose deletion is committed, but not yet written to all index rows
-	unknown   int // records whose deletion has an unknown outcome, because the answer was lost
+	unknown   int // records whose deletion has an unknown outcome, for example because the answer was lost
 	waiting   int // records whose deletion was not started
 }
 
@@ -59,9 +59,9 @@ func (d Deleted) Summary() string {
 // Delete deletes all records that the query finds. It also completes deletions and moves that a crash has interrupted. If
 // deleteTime is over, or if there is no memory for the next records, Delete ends early, but not before it has deleted a record.
 // If Delete ends early, the result's More is true. After an error, [Deleted.Summary] describes the deletions so far, and a
-// retry deletes the remaining records. If `on` contains a condition, the query must find only one record. If the query has an
-// ID, a record with this ID must exist. The query's Top and Cursor must not be set. If the function `noted` is not nil, Delete
-// calls it after each deletion, with the number of records deleted so far.
+// retry deletes the remaining records. If `on` contains a condition, the query must not find more than one record. If the
+// query has an ID, a record with this ID must exist. The query's Top and Cursor must not be set. If the function `noted` is not
+// nil, Delete calls it after each deletion, with the number of records deleted so far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
 // finds, even records that are written while it runs. But it does not delete a record twice: if a deleted record is written

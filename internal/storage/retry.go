@@ -108,7 +108,8 @@ func newRetries(connection string, o Options) *retries {
 	return &retries{connection: connection, patience: cmp.Or(o.Patience, DefaultPatience), unproven: o.Unproven, awaits: o.AwaitDeletion, wake: make(chan struct{})}
 }
 
-// Do implements [policy.Policy]. Only this policy repeats requests. The SDK's own retry policy follows in the pipeline, and makes a single try.
+// Do implements [policy.Policy]. This policy repeats failed requests. The SDK's own retry policy follows in the pipeline. The SDK's policy makes a
+// single try, or does not run (see [newPipeline]).
 func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
 	x := exchangeOf(ctx)

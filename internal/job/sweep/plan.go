@@ -14,7 +14,7 @@ type plan struct {
 	scan    Spec
 	keys    []key.Key // listed keys without a step
 	workers *adaptive.Workers
-	steals  bool // idle workers steal; false if a strategy divides the scan
+	steals  bool // idle workers steal; false if a strategy divides the scan, or if the scan reads listed keys
 }
 
 func newPlan(s Spec) plan {

@@ -27,9 +27,9 @@ import (
 
 // Any instance may advance a schedule at any time. The instance reads the schedule's row, and package calendar decides
 // which occurrence is due. The instance records this occurrence in the row. If another instance has changed the row,
-// this write fails, so each occurrence is decided once. If the write succeeds, the instance makes the start request. If
-// the instance dies before it makes the request, the next instance that advances the schedule makes it. The scan's id
-// is computed from the occurrence, so a repeated request starts no second scan.
+// this write fails, so each occurrence is decided once. If the write succeeds, and the occurrence is not skipped, the
+// instance makes the start request. If the instance dies before it makes the request, the next instance that advances
+// the schedule makes it. The scan's id is computed from the occurrence, so a repeated request starts no second scan.
 
 // Schedule is a schedule in the app's settings.
 type Schedule struct {

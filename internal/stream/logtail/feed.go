@@ -25,7 +25,7 @@ const MaxAnswer = 8 << 20
 
 const (
 	// If more than maxBehind rows follow a follower's position, the follower's call fails. While a call reads rows, it keeps a
-	// [place] in memory for each row, but the contents of only a few rows.
+	// [place] in memory for each row. But it does not keep the contents of all rows if they need more than maxHeld bytes.
 	maxBehind = 100_000
 	// maxHeld is the maximum number of bytes of rows' contents in memory while rows are read.
 	maxHeld = 3 * MaxAnswer

@@ -162,8 +162,8 @@ func joined(all []Property) Properties {
 
 // Check applies the service's limits to a whole row. The error is a *refusal.Error.
 func Check(k key.Key, p Properties) error {
-	// A property takes at least six bytes in p. By the service's rules, its size is at most three times the number
-	// of bytes that it takes in p. So if p is short, the row is within the limits, and nothing needs to be counted.
+	// A property and a comma take at least six bytes in p. By the service's rules, a property's size is at most three times
+	// the number of bytes that it takes in p. So if p is short, the row is within the limits, and nothing needs to be counted.
 	if 3*len(p) < maxEntityBytes/2 && len(p) < 6*maxProperties {
 		return nil
 	}
