@@ -31,8 +31,8 @@ var otherNames = map[string]string{
 	"--map-dry-run": "--dry-run", "--source": "--from", "--destination": "--to", "--target": "--to", "--upsert": "--mode",
 }
 
-// replaced maps each removed flag to its replacement. If the flag was removed from only one command, the key begins with
-// that command's name.
+// replaced maps each removed flag to its replacement. If a key begins with a command's name, the replacement applies only
+// to that command.
 var replaced = map[string]string{
 	"--mirror": "tablesweep sync FROM TO --delete-extra", "--repair": "tablesweep sync FROM TO",
 	"--overlap": "--since-overlap", "--max-deletes": "tablesweep sync FROM TO --delete-extra --max-deletes N",

@@ -168,7 +168,7 @@ func weight(a any) int {
 	return 32 // a number, for example
 }
 
-// functions returns the functions that a template can call for the row e: the text functions of text/template, and "json".
+// functions returns a template's functions that make text for the row e: the text functions of text/template, and "json".
 // When their texts together exceed the budget, the functions return an error.
 func (b *budget) functions(e storage.Entity) template.FuncMap {
 	bounded := func(times int, fn func(...any) string) func(...any) (string, error) {

@@ -64,7 +64,7 @@ type Lines struct {
 func (j *Job) Run(ctx context.Context, r Record) (Result, error) { return j.run(ctx, r, time.Now()) }
 
 // Close closes the job's files. The argument err is the error of the command that ran the job. If err is nil, Close records the success in the file
-// [Since.State], if any. If err is not nil, Close returns err.
+// [Since.State], if any, except in a dry run. If err is not nil, Close returns err.
 func (j *Job) Close(err error) error {
 	if j.in != nil {
 		_ = j.in.Close()

@@ -29,7 +29,7 @@ const (
 
 	firstPatience = 15 * time.Second // for a host that has never answered; see [Options.Unproven]
 	noticed       = 2 * time.Second  // if all tries have failed for this time, there is an outage
-	silence       = 20 * time.Second // if no good answer has come for this time, there is an outage, even if no try has failed; sending a large body takes less time than this
+	silence       = 20 * time.Second // if a request is waiting and no good answer has come for this time, there is an outage, even if no try has failed; sending a large body takes less time than this
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.

@@ -27,7 +27,7 @@ func mediaType(r *http.Request) string {
 
 func inLines(r *http.Request) bool { return mediaType(r) == jsonLines }
 
-// checkType returns an error unless the body's type is JSON or one of `others`.
+// checkType returns an error unless the body's type is one of [bodyTypes] or one of `others`.
 func checkType(r *http.Request, others ...string) error {
 	const field = "Content-Type"
 	kind := mediaType(r)

@@ -104,8 +104,8 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 
 // queriesOf estimates how many queries the work makes for the counted rows, and for each further row. The count makes more queries than the work,
 // because workers that only read take ranges from each other sooner than workers that also write. Therefore queriesOf ignores the count's queries,
-// and multiplies the number of full pages by [spare]. If there is a filter, a list or a strategy, queriesOf uses the count's queries instead:
-// a filter makes pages less full, and with a list or a strategy, the work makes as many queries as the count.
+// and multiplies the number of full pages by [spare]. If there is a filter or a list, or if the field Steal is not set, queriesOf uses the count's
+// queries instead: a filter makes pages less full, and with a list or without Steal, the work makes as many queries as the count.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	if !s.Steal || s.Filter != "" || s.Keys != nil {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))
