@@ -22,9 +22,9 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// A write has four stages. First, one of three functions decides on the write: insertion, replacement or removal. The
-// function relies on heads that were read before. Second, commit records the write in the log. Third, apply writes the index
-// rows. Finally, finish answers the caller, and moves the entry to the changes.
+// A write has four stages. First, a function decides on the write: usually insertion, replacement or removal. The function
+// relies on heads that were read before. Second, commit records the write in the log. Third, apply writes the index rows.
+// Finally, finish answers the caller, and moves the entry to the changes.
 
 // applyTime is the maximum time for writing index rows. Maintain writes the remaining rows.
 const applyTime = 5 * time.Minute
@@ -321,8 +321,8 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 
 // applyTo writes the rows of one partition in one transaction. So if a record moves within the partition, each page shows the
 // partition either before or after the move. If applyTo sends the transaction more than once, it sets repeated to true. The
-// result etag is the ETag of the only row that was written. If several rows were written, or if the service sent no ETag, etag
-// is "".
+// result etag is the ETag of the only row that was written. If no row or several rows were written, or if the service sent no
+// ETag, etag is "".
 func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, writes []wal.Write, known knownSlots, r record.Record, repeated *atomic.Bool) (etag string, err error) {
 	slots := make([]store.Slot, len(writes))
 	for i, w := range writes {

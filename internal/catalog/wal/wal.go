@@ -45,7 +45,7 @@ type Write struct {
 	// version after the move.
 	Next *FormerIdentity `json:"next,omitzero"`
 	// Lineage is set if the record has moved. Lineage contains the record's first identity, and the last version that the record
-	// had with this identity. If rows of different identities have the same Lineage, the rows belong to one record.
+	// had before its first move. If rows of different identities have the same Lineage, the rows belong to one record.
 	Lineage *FormerIdentity `json:"line,omitzero"`
 }
 

@@ -136,8 +136,8 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	op := operation{Request: fault.Request{
 		Kind:  fault.Query,
 		Table: t.resource,
-		// The identity contains the token's key, but not token.hops. A query that continues after an empty page begins at the
-		// same key as the query before it. So both have the same identity, and the second counts as a retry of the first.
+		// The identity contains the token's key, but not token.hops. If a query continues after an empty page, and begins at
+		// the same key as the query before it, both have the same identity, so the second counts as a retry of the first.
 		Identity: strings.Join([]string{"query " + t.resource, values.Get("$filter"), values.Get("$select"), values.Get("$top"), at.key.Partition, at.key.Row}, "\x00"),
 	}}
 	if q.Filter != nil {

@@ -120,7 +120,7 @@ func (l *Ledger) End(ctx context.Context, id ScanID, now time.Time, as Ending) (
 // end records the scan's end, unless its row has changed since s was read. If the attempt cannot be removed from the
 // list of open scans, Maintain removes it later.
 func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (bool, error) {
-	for _, began := range []time.Time{s.Started, s.began()} { // the argument `now` may lie before these times, because the service's time has only whole seconds
+	for _, began := range []time.Time{s.Started, s.began()} { // the argument `now` may lie before these times, because a process knows the service's time only to the second
 		if now.Before(began) {
 			now = began
 		}

@@ -138,7 +138,7 @@ func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	s, err := l.ledger.Scan(ctx, id)
 	switch {
 	case err != nil || s.State == ledger.Canceled || withdrawn && s.State == ledger.Failed:
-		return err // the scan is already canceled, perhaps by an earlier try of this request, because a host may repeat a request
+		return err // if the scan is already canceled, an earlier try of this request may have canceled it, because a host may repeat a request
 	case s.State == ledger.Running: // another process has retried the scan
 		return l.Cancel(ctx, id)
 	}
