@@ -188,8 +188,9 @@ func exceptRow(rows []storage.Row, i int) []storage.Row {
 	return append(append(rest, rows[:i]...), rows[i+1:]...)
 }
 
-// resolve returns the rows that are still to be written. It records all other rows in r: rows that exist in the
-// destination, and rows that have changed there since the comparison.
+// resolve returns the rows that are still to be written, and records all other rows in r. If c.Compared is false, the
+// other rows are the rows that exist in the destination. If c.Compared is true, the other rows are the rows that exist
+// there with the same content, and the rows that have changed there since the comparison.
 func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row, r *Result) ([]storage.Row, error) {
 	used := int64(0) // bytes of memory for the existing rows
 	defer func() { part.Use(-used) }()

@@ -65,8 +65,8 @@ func (mt *Maintainer) CompleteAll(ctx context.Context) error {
 }
 
 // recoverShard applies the shard's pending entries, and deletes tombstones that are no longer needed. If the argument `all` is
-// false, recoverShard skips parked entries, and entries that are younger than inFlight. If the service will always refuse an
-// entry, recoverShard parks the entry; see park.
+// false, recoverShard skips parked entries, and entries that are younger than inFlight. If an entry is invalid, or would always
+// fail with the same error, recoverShard parks the entry; see park.
 func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all bool) error {
 	var errs error
 	// The notes of tombstones sort directly after the entries, so one query reads both.

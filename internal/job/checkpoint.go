@@ -67,8 +67,8 @@ func (p *Checkpoint) Open(options []Option) (set map[string]string, err error) {
 	return set, nil
 }
 
-// journalIn returns the path of the journal in a directory. If the directory contains an unfinished export, the result `export` is true.
-// Otherwise, the journal is the journal of a command that processes many tables.
+// journalIn returns the path of the journal in a directory. If the directory contains an export of one table, complete or
+// unfinished, the result `export` is true. Otherwise, the journal is the journal of a command that processes many tables.
 func journalIn(dir string) (path string, export bool) {
 	for _, name := range []string{place.JournalName, place.ClaimName} {
 		export = export || IsThere(filepath.Join(dir, name))

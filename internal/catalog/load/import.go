@@ -22,7 +22,7 @@ type Note struct {
 	File        string    `json:"file"`
 	Size        int64     `json:"size"`
 	Modified    time.Time `json:"modified"`
-	Rows        int       `json:"rows"` // written and failed rows of the file
+	Rows        int       `json:"rows"` // handled rows of the file, including unchanged and failed rows
 	Inserted    int       `json:"inserted"`
 	Replaced    int       `json:"replaced,omitempty"`
 	Unchanged   int       `json:"unchanged"`

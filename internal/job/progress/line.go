@@ -96,8 +96,8 @@ func (f Figures) news() (shown []figure) {
 }
 
 // join makes one line from the figures. The line has at most the given number of columns, or any length if columns is
-// below 1. To shorten the line, join removes the least important figures first. Before join removes a long cause, it
-// shortens the cause.
+// below 1. To shorten the line, join removes the least important figures first. If a cause would keep at least causeRoom
+// columns, join shortens the cause instead of removing it.
 func join(shown []figure, columns int) string {
 	for {
 		text := ""

@@ -25,7 +25,7 @@ import (
 // deletion that has begun is completed even if the settings change, because a partly deleted backup can no longer be
 // read.
 
-// removeBlobs is the maximum number of blobs that are deleted each time a schedule is advanced.
+// removeBlobs is the approximate maximum number of blobs that are deleted each time a schedule is advanced.
 const removeBlobs = 2000
 
 // Backup is an export that a schedule has made.
@@ -128,10 +128,10 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	return outdated
 }
 
-// After a success, prune deletes the backups that the schedule no longer keeps, at most removeBlobs blobs per call. It
-// marks all these backups before it deletes the first. If it cannot mark a backup, because another process has changed
-// the backup's row, prune deletes nothing. Otherwise, it deletes the backups that it has marked, and those that were
-// marked under earlier settings.
+// After a success, prune deletes the backups that the schedule no longer keeps. The maximum number of blobs per call is
+// approximately removeBlobs. prune marks all these backups before it deletes the first. If it cannot mark a backup,
+// because another process has changed the backup's row, prune deletes nothing. Otherwise, it deletes the backups that it
+// has marked, and those that were marked under earlier settings.
 func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil

@@ -352,9 +352,10 @@ func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *s
 }
 
 // RunNow adds an occurrence for the current minute to a schedule, starts a scan for this occurrence, and returns the
-// scan's id. If the request is repeated, RunNow returns the id of the scan that the first try started. If the schedule
-// already has an occurrence in the current minute, RunNow fails, because both occurrences would have the same {date}.
-// The call does not change the next occurrence of the schedule's cron expression.
+// scan's id. If the request is repeated before the schedule starts another scan, RunNow returns the id of the scan that
+// the first try started. If the schedule already has an occurrence in the current minute, RunNow fails, because both
+// occurrences would have the same {date}. The call does not change the next occurrence of the schedule's cron
+// expression.
 func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (ledger.ScanID, error) {
 	s := sd.setting(name)
 	if s == nil {
