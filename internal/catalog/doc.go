@@ -121,9 +121,9 @@
 // identity. Therefore, if a call finds a tombstone that the service may have written after the call began, it follows the
 // tombstone to the record's current identity. Pages of several partitions never show the same moment. Therefore a call that
 // reads several partitions also follows tombstones from the minutes before it began. The call is refused as busy if a record
-// has moved more than maxHops times, or if another record has taken an identity that a moved record had. Therefore a call that
-// is not refused finds every record that matched the query during the whole call. If a query takes several calls, a record that
-// moves between two of these calls may be missed.
+// has moved more than maxHops times since the call began, or if another record has meanwhile taken an identity that a moved
+// record had. Therefore a call that is not refused finds every record that matched the query during the whole call. If a query
+// takes several calls, a record that moves between two of these calls may be missed.
 //
 // If the last write of a record was a move, the rows of the move are written before the record is replaced or removed.
 // In the opposite order, a query by a former value could still return the old record after the replacement or removal was

@@ -46,7 +46,7 @@ type Options struct {
 	// Requests, if set, limits the number of requests of all kinds per second.
 	Requests *storage.Limit
 	// MaxRows is a limit on the rows read from a table per second, and also on the rows written to a table per second. 0 means no limit. If
-	// there is a limit, a page has at most a tenth of MaxRows rows.
+	// there is a limit, a page has at most a tenth of MaxRows rows, or one row if MaxRows is below 10.
 	MaxRows int
 	// Share, if set, holds the limits that the sweep shares with other concurrent sweeps.
 	Share *Share

@@ -55,9 +55,9 @@ func (l *Life) turnOf(ctx context.Context, id ledger.ScanID) (turn, error) {
 	return dropped, nil
 }
 
-// endingOf returns the ending of a scan whose steps are done. A comparison fails if there are differences, or if an export
-// has more or fewer rows than its manifest says. If Action.Proof is set, differences are allowed, because the source may
-// have changed since the export.
+// endingOf returns the ending of a scan whose steps are done. A comparison fails if there are differences, or if the
+// comparison has counted all rows of an export, and the manifest says another number. If Action.Proof is set, differences
+// are allowed, because the source may have changed since the export.
 func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {
 	as.State = ledger.Succeeded
 	r, err := scans.ParseStored(s.Request)

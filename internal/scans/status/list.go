@@ -81,8 +81,9 @@ func (q ListQuery) matches(s Status) bool {
 // List returns a page of the list of scans. The scans that may be open come first, and then the others. Each of these
 // two parts begins with its newest scan. The list itself costs two requests for the first page, and one for a later
 // page. Each scan that is open or may have running steps costs one more request. Each copy whose verification is not on
-// the page also costs one more request. If a scan on the page may have running steps, one more request reads the
-// heartbeats of all processes. A page of a filtered list may have few or no scans even if more pages follow.
+// the page also costs one more request, or two if the verification has not started. If a scan on the page may have
+// running steps, one more request reads the heartbeats of all processes. A page of a filtered list may have few or no
+// scans even if more pages follow.
 func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
 		return ScanList{}, err

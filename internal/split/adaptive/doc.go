@@ -37,8 +37,8 @@
 // A cut in a blind level may make an empty piece, and the other pieces never learn that this piece is empty. So after such a cut, a strand and its
 // pieces expect fewer keys in blind levels until they find keys there.
 //
-// If a partition fills two pages, the rest of the partition becomes a separate piece. This piece is cut by row keys, while another step reads the
-// later partitions. Shorter partitions are not cut, because cuts would cost queries for few rows.
+// If a partition fills two pages, the rest of the partition becomes a separate piece. This piece is cut by row keys, while one or more other steps
+// read the later partitions. Shorter partitions are not cut, because cuts would cost queries for few rows.
 //
 // The transcripts in testdata show, query by query, how scans of small tables are cut. The examples are keys with a long common prefix, a heavy
 // subtree, a giant partition, and a scan with hints.
