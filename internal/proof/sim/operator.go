@@ -271,7 +271,7 @@ func (o operator) failure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRow
 	failedRows := (strings.Contains(row.Error, " row could not be written; the first: PartitionKey") || strings.Contains(row.Error, " rows could not be written; the first: PartitionKey"))
 	gaveUp := strings.Contains(row.Error, "a step failed 5 times; the last failure: ") || strings.Contains(row.Error, "was begun 5 times and never finished") ||
 		strings.Contains(row.Error, " and never finished; the last failure: ")
-	lost := s.Lose > 0 && strings.Contains(row.Error, "the state table lacks ")
+	lost := s.Lose > 0 && strings.Contains(row.Error, ledger.RowsLost)
 	differs := expect(s, o.plan.Source).differences() > 0 && strings.Contains(row.Error, "missing rows: ")
 	if !failedRows && !gaveUp && !lost && !differs || gaveUp && o.plan.Calm {
 		o.violated("a scan failed with %q", row.Error)

@@ -140,7 +140,7 @@ func lostRows(t *testing.T, seed uint64) {
 	}
 	runToEnd()
 	s, err := w.observer.Status(t.Context(), id)
-	if err == nil && s.State == ledger.Failed && strings.Contains(s.Error, "the state table lacks ") {
+	if err == nil && s.State == ledger.Failed && strings.Contains(s.Error, ledger.RowsLost) {
 		if err := w.engine.Retry(t.Context(), id); err == nil && scan.Source.Tables != "" {
 			runToEnd()
 		} else if problem.Of(err).Kind != problem.Conflict {
@@ -155,7 +155,7 @@ func lostRows(t *testing.T, seed uint64) {
 	case problem.Of(err).Kind == problem.NotFound && slices.Contains(lost, key.Key{Partition: string(id), Row: "s"}):
 	case err != nil:
 		fail("%v", err)
-	case s.State == ledger.Failed && strings.Contains(s.Error, "the state table lacks "):
+	case s.State == ledger.Failed && strings.Contains(s.Error, ledger.RowsLost):
 	case s.State != ledger.Succeeded || s.Rows.Scanned != rows || s.Rows.Failed > 0 || scan.Action.Type != scans.Count && s.Rows.Written != rows:
 		fail("got status %+v, want it succeeded with all rows", s)
 	case scan.Action.Type == scans.Delete:

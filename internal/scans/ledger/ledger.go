@@ -178,8 +178,11 @@ var ErrNotFound = errors.New("no such scan")
 // ErrLeftOut means that the scan exists, and its group has left out the scan's table.
 var ErrLeftOut = errors.New("the scan's table is gone, so the group continues without this table")
 
+// RowsLost begins each error about rows of the state table that somebody has deleted. The documents name such errors by this text.
+const RowsLost = "the state table lacks "
+
 // ErrScanLost means that a scan's own row is gone, although rows of its steps exist.
-var ErrScanLost = errors.New("the state table lacks the scan's own row, because somebody has deleted the row; start a new scan")
+var ErrScanLost = errors.New(RowsLost + "the scan's own row, because somebody has deleted the row; start a new scan")
 
 // Ledger is the table of scans. Its own methods read and write scans and their lists. It is safe for concurrent use.
 type Ledger struct {

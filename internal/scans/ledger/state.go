@@ -55,11 +55,11 @@ func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 	}
 	switch missing := left - int64(len(pending)); {
 	case missing > 0:
-		return fmt.Sprintf("the state table lacks %d pending steps that are not done%s", missing, otherwise)
+		return fmt.Sprintf("%s%d pending steps that are not done%s", RowsLost, missing, otherwise)
 	case missing < 0:
-		return fmt.Sprintf("the state table lacks rows of done steps: %d more steps are done than were begun%s", -missing, otherwise)
+		return fmt.Sprintf("%srows of done steps: %d more steps are done than were begun%s", RowsLost, -missing, otherwise)
 	case balance != 0:
-		return "the state table lacks rows of steps: some steps are neither pending nor done" + otherwise
+		return RowsLost + "rows of steps: some steps are neither pending nor done" + otherwise
 	}
 	return ""
 }

@@ -88,7 +88,7 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 
 // groupLost is the error of a group whose row is missing. A running group fails with this error, and the retry of an
 // ended group returns this error.
-const groupLost = "the state table lacks the group's row, which names the tables; somebody has deleted the row. Start a new scan"
+const groupLost = ledger.RowsLost + "the group's row, which names the tables; somebody has deleted the row. Start a new scan"
 
 func (l *Life) endLost(ctx context.Context, id ledger.ScanID) error {
 	_, err := l.end(ctx, id, ledger.Ending{State: ledger.Failed, Error: groupLost})
@@ -232,7 +232,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	}
 	as.Note = noteOf(why, out) + noteOf("the source no longer has these tables", gone)
 	if lost := m.All - m.Ended() - m.Running; lost > 0 { // each member is listed before it ends, so the list has lost rows
-		as.State, as.Error = ledger.Failed, fmt.Sprintf("the list of the group's tables lacks %s, because somebody has deleted rows of the state table. Start a new scan", problem.Plural(lost, "table"))
+		as.State, as.Error = ledger.Failed, fmt.Sprintf("%sthe rows of %s in the group's list; somebody has deleted these rows. Start a new scan", ledger.RowsLost, problem.Plural(lost, "table"))
 	} else if bad := m.All - m.Succeeded - m.LeftOut; bad > 0 {
 		as.State, as.Error = ledger.Failed, scans.Shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))
 	} else if len(names) == 0 {

@@ -164,7 +164,7 @@ func incomplete(err error) string {
 	return scans.Shortened("the export cannot be completed: " + err.Error() + "; " + advice)
 }
 
-var errFilesLost = errors.New("the list of the export's data files is incomplete, because somebody has deleted rows of the state table")
+var errFilesLost = errors.New(ledger.RowsLost + "rows that list data files of the export")
 
 // exportedFiles returns the files that commits have recorded, in table order. It fails if the argument `rows` is not the
 // number of rows in these files.

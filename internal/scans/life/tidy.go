@@ -52,7 +52,7 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 	if s.ID.IsMember() {
 		switch of, err := u.scans.Load(ctx, s.ID); {
 		case errors.Is(err, ledger.ErrNotFound):
-			_, err = u.life.end(ctx, s.ID, ledger.Ending{State: ledger.Failed, Error: "the state table lacks the row of the scan's group; somebody has deleted the row. Start a new scan"})
+			_, err = u.life.end(ctx, s.ID, ledger.Ending{State: ledger.Failed, Error: ledger.RowsLost + "the row of the scan's group; somebody has deleted the row. Start a new scan"})
 			return false, err
 		case err == nil && of.State != ledger.Running: // the group was canceled, or a late process began this scan after the group's end
 			as := ledger.Ending{State: ledger.Canceled}
