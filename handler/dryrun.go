@@ -76,8 +76,8 @@ func (j *jobFlags) showEstimate(r *call, prepared *job.Job) error {
 	return printEstimate(r.Out, e.Verb, e.Report, dollars, e.Sentence)
 }
 
-// printEstimate writes a report for people. If the count stopped early, printEstimate prints "more than N rows". N is
-// less than the number of counted rows, so the text is true even if the table has no other rows.
+// printEstimate writes a report for people. If the count stopped early, but found a row, printEstimate prints "more than
+// N rows". N is less than the number of counted rows, so the text is true even if the table has no other rows.
 func printEstimate(out io.Writer, verb string, r estimate.Report, price float64, sentence string) error {
 	rows, at := *r.Rows[0], fmt.Sprintf("at $%g for 10,000 requests", price)
 	text := fmt.Sprintf("would %s %s\n%s, %s\n", verb, grouped(rows, "row"), requestsAndCost(r.Requests, r.Dollars), at)

@@ -23,8 +23,8 @@ const maxFailedRows = 1000
 type KeptRows struct {
 	Rows   []FailedRow    `json:"rows"`   // only the first ones if there are many
 	Failed int64          `json:"failed"` // how many rows failed
-	Pages  []ReadPage     `json:"pages"`  // the pages that contain failed rows
-	Ends   []scan.PageEnd `json:"ends"`   // the ends of Pages, each with the page's number of failed rows
+	Pages  []ReadPage     `json:"pages"`  // the pages that may contain failed rows
+	Ends   []scan.PageEnd `json:"ends"`   // the ends of the pages that contain failed rows, each with the page's number of failed rows
 }
 
 // packFailed adds the failed rows to r, and returns the form in which r is stored. If the rows are too many or too

@@ -36,7 +36,8 @@ type resource struct {
 	serve        func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
 }
 
-// oneRecord is the pattern of the path of a record. In the answer to a write, the header Location contains the record's path.
+// oneRecord is the pattern of the path of a record. In the answer to a POST, PUT or PATCH of one record, the header
+// Location contains the record's path.
 const oneRecord = "records/{id:[0-9a-f]{64}}"
 
 // catalogCalls returns the calls for resources of every catalog. A call waits until its catalog's storage is ready, but at most for

@@ -12,7 +12,9 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// memoryNeed is the memory that a call needs. A call reserves this memory once, before it reads its body or any row.
+// memoryNeed is the memory that a call needs. A call reserves memory before it reads any row. Before the reservation, the call
+// reads a short body, or the beginning of a body of unknown length; see takeBody. A call that is served again reserves memory
+// again.
 type memoryNeed int
 
 const (

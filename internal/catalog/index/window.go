@@ -159,8 +159,8 @@ func (w Window) intervals() []interval {
 		return all
 	}
 	for i := range w.to {
-		// If a sort value is a prefix of w.to, it belongs to the window. But its RowKeys have ":" or "!" after the sort value,
-		// so they may sort after w.to. Therefore they get an interval of their own.
+		// If a sort value is a prefix of w.to, and does not come before w.from, it belongs to the window. But its RowKeys have
+		// ":" or "!" after the sort value, so they may sort after w.to. Therefore they get an interval of their own.
 		if start := w.to[:i]; i > 0 && !before(start, w.from) {
 			stem := rowStem(start)
 			all = append(all, interval{stem, behind(stem)})

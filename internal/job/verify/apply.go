@@ -64,7 +64,7 @@ func (p *Plan) Apply(ctx context.Context, s sweep.Spec, destination *storage.Tab
 }
 
 // plannedRows reads the plan's rows again from the source, and adds the ETags from the plan. A page contains only rows from one page of the
-// comparison that made the plan, so plannedRows makes hardly more queries than the comparison did.
+// comparison that made the plan, so plannedRows usually makes at most three queries for each page.
 type plannedRows struct {
 	storage.Source
 	filter string

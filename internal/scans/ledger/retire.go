@@ -100,8 +100,8 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 
 // Remove removes a scan if the scan ended at least `age` ago. It removes the scan's own row first, so that no
 // process can continue the scan. Then it removes the members if the scan is a group. The scan stays listed until all
-// its rows are gone. Remove stops after about `limit` transactions, and returns the number of transactions that it
-// has made.
+// its rows are gone. Remove stops after about `limit` transactions, and returns the approximate number of
+// transactions that it has made.
 func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.Duration, limit int) (made int, err error) {
 	what := "remove scan " + string(id)
 	s, err := l.Scan(ctx, id)

@@ -235,8 +235,8 @@ func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, recorded *Pr
 
 // removeBackup deletes blobs of a backup. *left is the approximate number of blobs that may still be deleted.
 // removeBackup reduces it by the number of deleted blobs. A permanent error is recorded in the backup's row.
-// Nevertheless, prune tries the deletion again after the schedule's next success. If another process changes the row
-// first, removeBackup leaves the deletion to that process.
+// Nevertheless, prune tries the deletion again, at the latest after the schedule's next success. If another process
+// changes the row first, removeBackup leaves the deletion to that process.
 func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) error {
 	for {
 		_, to, err := sd.scans.Blobs("place", b.Place)
