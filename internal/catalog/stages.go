@@ -277,7 +277,7 @@ func (st *stages) completeLast(ctx context.Context, d decision, o claim.ID) (Wri
 type applied struct {
 	store.Entry
 	sure bool                          // no request was repeated, so no late copy of a request can still be carried out
-	gone map[index.PartitionKey]string // by partition: the ETag of the tombstone that was written there, if the service has sent one
+	gone map[index.PartitionKey]string // by partition: the ETag of the tombstone that was written there; missing if the partition had several writes, or if the service sent no ETag
 }
 
 // apply writes the index rows of an entry's writes, in all partitions concurrently. If some partitions fail, it still writes

@@ -252,8 +252,8 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 }
 
 // takeLateRows is called for a log entry that deletes the record r. If the published program has written rows of r since the
-// migration read the index, takeLateRows takes over these rows. Otherwise, a later run would find the rows and restore r. The
-// result is the record's head.
+// migration read the index, takeLateRows takes over these rows. If the rows stayed, a later run would find them and restore r.
+// The result is the record's head.
 func (m *migrator) takeLateRows(ctx context.Context, id index.Identity, r record.Record) (*store.Head, error) {
 	if m.dryRun {
 		return nil, nil

@@ -21,8 +21,9 @@ func Is(host string) bool {
 
 // Foreign returns the reason why a server without keys must refuse a request, or "". Any web page can send simple
 // requests, such as a POST of text/plain, to this machine. Once the page's host name resolves to this machine, the page
-// can send all kinds of requests under that name. A server with keys refuses all these requests. Foreign recognizes
-// requests from pages of other sites by the headers Origin and Sec-Fetch-Site, which only browsers send.
+// can send all kinds of requests under that name. A server with keys refuses all these requests. Foreign returns a
+// reason for every host name that is not a name of this machine. It recognizes other requests from pages of other sites
+// by the headers Origin and Sec-Fetch-Site, which only browsers send.
 func Foreign(r *http.Request) string {
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
 	case !Is(r.Host): // the port is ignored, because a tunnel may change the port

@@ -107,9 +107,10 @@ const (
 	memberOver
 )
 
-// memberState returns the state of a begun member. A member is over once the group's list shows the member as ended. If
-// somebody has deleted the member's row in the list, the member is over once its scan has ended. In that case, the group
-// fails when it ends, and its error reports the lost row.
+// memberState returns the state of a begun member. If the group's current attempt must still retry the member, the member
+// waits. Otherwise, a member is over once the group's list shows the member as ended. If somebody has deleted the member's
+// row in the list, the member is over once its scan has ended. In that case, the group fails when it ends, and its error
+// reports the lost row.
 func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.ScanID) (memberState, error) {
 	m, listed, err := l.ledger.Member(ctx, id)
 	switch {

@@ -153,7 +153,7 @@ func (l *Life) sendPending(ctx context.Context, id ledger.ScanID, s ledger.Scan)
 	found := false
 	send := func(steps []ledger.Pending) error {
 		found = found || len(steps) > 0
-		slots := make([]scans.Message, len(steps)) // the steps get new time slots, because their earlier time slots have passed
+		slots := make([]scans.Message, len(steps)) // if the scan has limits, the steps get new time slots, because their earlier time slots may have passed
 		if err := l.scans.TakeSlots(ctx, r.Limits, id, int64(len(steps)), ledger.Totals{}, slots); err != nil {
 			return err
 		}

@@ -31,8 +31,9 @@
 // in which many pages are expected: up to five cuts. But after a cut in a blind level, pieces may be empty, so their minimum stays at one cut.
 // After the first page, the rest is always cut into twelve pieces, because the start of a table reveals little about the rest.
 //
-// Some scripts have thousands of letters, and the pages may have shown only a few of them. So if keys contain characters beyond ASCII, the strand
-// assumes that the unread keys contain further letters. Together, these unknown letters weigh half as much as all known letters.
+// Some scripts have thousands of letters, and the pages may have shown only a few of them. So a strand compares the last key read with the
+// end of the unread keys. If one of the two has a character beyond ASCII at the first position at which they differ, the strand assumes that the unread
+// keys contain further letters at this position. Together, these unknown letters weigh half as much as all known letters.
 //
 // A cut in a blind level may make an empty piece, and the other pieces never learn that this piece is empty. So after such a cut, a strand and its
 // pieces expect fewer keys in blind levels until they find keys there.

@@ -20,7 +20,7 @@ type Piece struct {
 
 	misses float64 // the sum of `part` over the thieves (see [Theft]) that found no rows; becomes 0 when a thief finds rows
 	since  int     // pages read since a thief last found rows
-	robbed int     // number of workers that Steal has assigned to the piece since the piece's last page was read
+	robbed int     // number of workers that Steal has assigned to the piece since a page with keys of the piece was last read
 	streak int     // the number of consecutive pages, up to the last page read, that lay in one partition
 
 	last  *key.Key // the last key read; nil before the first page

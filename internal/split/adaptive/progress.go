@@ -26,8 +26,9 @@ func End(s scan.Step) (stop *key.Key, launches bool) {
 	return st.Stop, st.Group != nil
 }
 
-// Ahead returns the outlook of one step: the number of pages in the step's hint, minus the number of pages that the step has read, but at least the
-// result of slack. Without a valid hint, the outlook is unknown, because pages reveal little about the rows to come.
+// Ahead returns the outlook of one step: the number of unread pages in the step's piece according to the hint, but at least the result of slack. If the
+// step must also start the steps of a [group] of pieces, the outlook includes the pages of these pieces. Without a valid hint, the outlook is unknown,
+// because pages reveal little about the rows to come.
 func Ahead(s scan.Step) scan.Outlook {
 	var st strand
 	if json.Unmarshal(s.State, &st) != nil || !st.Hinted || st.hasOutgrownHint() {

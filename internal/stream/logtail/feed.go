@@ -247,7 +247,7 @@ func (p position) thin(rows []arrival) (held int) {
 }
 
 // fill completes the rows that the follower receives next. If [position.thin] has dropped a row's contents, fill reads the row
-// again. The result leaves out rows that no longer exist.
+// again. If this row no longer exists, the result leaves out the row.
 func (f Feed) fill(ctx context.Context, rows []arrival, top int, readUntil ticks) ([]arrival, error) {
 	gone := map[place]bool{}
 	n, bytes := 0, 0

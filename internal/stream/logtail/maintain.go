@@ -17,8 +17,9 @@ import (
 const (
 	// maintainTime is the maximum duration of one call of Maintain.
 	maintainTime = time.Minute
-	// The time between two trims of a stream is the stream's retention divided by trimShare, but at least
-	// minTrimInterval and at most maxTrimInterval. Each trim costs a query for each shard, even if no event is too old.
+	// After a process has trimmed a stream without an error, it waits at least an interval before it trims the stream
+	// again. The interval is the stream's retention divided by trimShare, but at least minTrimInterval and at most
+	// maxTrimInterval. Each trim costs a query for each shard, even if no event is too old.
 	trimShare       = 50
 	minTrimInterval = time.Minute
 	maxTrimInterval = time.Hour
@@ -35,7 +36,7 @@ func (s *Streams) Maintain(ctx context.Context) error {
 	if removed += notes; err != nil {
 		errs = append(errs, err)
 	}
-	// If Maintain has deleted some rows before a timeout, it returns no error for the timeout.
+	// If Maintain has deleted some rows, and the caller's context has not ended, it returns no error for a timeout.
 	others := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })
 	if ctx.Err() == nil && removed > 0 && len(others) < len(errs) {
 		zerolog.Ctx(ctx).Info().Int64("removed", removed).Msg("not all old events could be deleted within a minute; the next run continues")
