@@ -142,7 +142,7 @@ func TestMissingBlobsFailTheExport(t *testing.T) {
 			w.must(w.objects("p").Delete(t.Context(), name))
 			w.putBlob("p", name, "x")
 		},
-		"the list of the export's data files is incomplete": func(w *world, id ledger.ScanID, _ string) { w.remove("tablesweep", w.ledgerRows(id, "w|")[0].Key) },
+		"the state table lacks rows that list data files of the export": func(w *world, id ledger.ScanID, _ string) { w.remove("tablesweep", w.ledgerRows(id, "w|")[0].Key) },
 	} {
 		w := withSource(t, 20, 1)
 		r := exportRequest("Source", "p")
