@@ -219,7 +219,8 @@ func mayChange(r *call, flag string, to *storage.Table) error {
 }
 
 // announceDestination prints the destination of the rows if the destination is in an account. A resumed command also prints a destination
-// that is a directory or file, because the user has not named it again.
+// that is a directory or file, because the user has not named it again. For the command `verify`, announceDestination prints nothing, because
+// this command changes no destination.
 func (r *call) announceDestination(to job.Place) {
 	if to.Table() != nil || place.InBlobs(to.Path) {
 		r.announceChanges(to.Address())

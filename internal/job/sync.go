@@ -152,8 +152,8 @@ func syncError(err error) error {
 	return err
 }
 
-// checkComplete returns an error if the export may lack rows of the range, or properties of these rows. A sync would remove such rows and properties
-// from the destination.
+// checkComplete returns an error if the export may lack rows of the range, or properties of these rows. A sync would remove such properties from
+// the destination, and may also remove such rows.
 func (o PairOptions) checkComplete(m place.Manifest) error {
 	own, from := o.Bounds.Range(), o.From.Path
 	within := own

@@ -46,7 +46,7 @@ func scanCalls(e engine.Engine) []call {
 }
 
 // answerByID returns a handler that passes the id in the path to the function `get`, and answers with the function's
-// result. The id is the id of a scan or of a connection.
+// result. The id is the id of a scan or of a connection. If the path contains no id, the id is "".
 func answerByID[ID ~string, T any](get func(ctx context.Context, id ID) (T, error)) func(http.ResponseWriter, *http.Request) error {
 	return withQuery(func(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 		found, err := get(r.Context(), ID(r.PathValue("id")))

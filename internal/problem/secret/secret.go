@@ -119,7 +119,8 @@ func leadingMatch(text, secret string) (of, n int) {
 var escaped = regexp.MustCompile(`^(?i:%(?:25)*([0-9a-f]{2})|\\*u00([0-9a-f]{2})|&#x0*([0-9a-f]{2});|&#0*([0-9]{2,3});)`)
 
 // escapedLength returns the length of the character c, possibly escaped, at the start of a text, or 0 if the text starts
-// with another character.
+// with another character. Letters in upper and lower case count as equal. An escaped letter or digit does not count. In
+// the text, "-" and a blank also count as "+", and "_" counts as "/".
 func escapedLength(text string, c byte) int {
 	letter := '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 	switch {

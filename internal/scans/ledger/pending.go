@@ -121,7 +121,8 @@ func (l Steps) Begin(ctx context.Context, id ScanID, p Pending) (bool, error) {
 
 // GiveUp records that a delivery of the step has failed. The argument `reason` describes the failure, or is "" if the
 // message will be delivered again. The argument p describes the step before the failed delivery. But if this delivery was
-// the step's first, the caller sets p.FirstEnded.
+// the step's first, the caller sets p.FirstEnded. If the scan has failed, p may also be the step after the failed delivery,
+// because a retry of the scan removes these records.
 func (l Steps) GiveUp(ctx context.Context, id ScanID, p Pending, reason string) error {
 	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}
 	if p.FirstEnded {

@@ -67,8 +67,8 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 }
 
 // tidyEnded handles the next page of the list of ended scans. It adds the final figures of canceled and failed scans to
-// the list of all scans. If a scan ended at least wholeTime ago, tidyEnded also folds the rows of the scan's done steps
-// into one row.
+// the list of all scans. If a scan's row in the list of ended scans was last written at least wholeTime ago, tidyEnded
+// also folds the rows of the scan's done steps into one row.
 func (u *Upkeep) tidyEnded(ctx context.Context) error {
 	behind := ledger.ScanID("")
 	if last := u.tidied.Load(); last != nil {

@@ -31,8 +31,8 @@ import (
 )
 
 const (
-	grow       = 1.5  // until a limit of the service is found, each increase multiplies the pace's limit by this factor
-	growLater  = 1.1  // after a limit of the service was found, each increase multiplies the pace's limit by this factor
+	grow       = 1.5  // until a limit of the service is found, each increase multiplies the pace's limit by this factor, but adds at least 1
+	growLater  = 1.1  // after a limit of the service was found, each increase multiplies the pace's limit by this factor, but adds at least 1
 	shrink     = 0.7  // factor of a decrease
 	worthwhile = 0.25 // an increase of the limit by 10 % is worthwhile if it raises the throughput by at least 2.5 %
 	lull       = 4    // the number of measurements between an increase that was not worthwhile and the next increase
@@ -47,7 +47,7 @@ const (
 	longest        = time.Second // a measurement ends after this time at the latest
 	tolerated      = 1.25        // a trial begins if the share of refusals exceeds tolerated*floor by more than chance explains; see deviations
 	deviations     = 3           // if refusals exceed the expected number by at most this number of standard deviations, the excess counts as chance
-	crowded        = 0.3         // if more than this share of the requests is refused, the limit falls without a trial
+	crowded        = 0.3         // if the share of refusals is great enough for a trial (see `tolerated`), and is also greater than this, the limit falls without a trial
 	fallen         = 0.4         // the old load was too high if the trial reduces the share of refusals by at least this fraction
 	spared         = 0.75        // the old load was too high if a trial with half the load gets more than this fraction of the old load's answers per second
 	enoughRefusals = 10          // if the share of refusals does not change, about this number of a trial's requests are refused
@@ -166,7 +166,8 @@ func (p *Pace) judge() {
 	p.warming = false
 }
 
-// halve begins a trial with about half of the load. `served` is the number of answers per second before the trial.
+// halve begins a trial with about half of the load. `served` is the number of requests per second that the service did
+// not refuse before the trial. If this number is unknown, `served` is infinite.
 func (p *Pace) halve(served float64) {
 	p.before, p.served = (p.refused-math.Sqrt(p.refused))/p.counted, served
 	p.lower(shrink * shrink)

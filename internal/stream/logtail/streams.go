@@ -260,7 +260,7 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take fu
 }
 
 // Newest calls the function `show` with the newest n events of a stream, newest first, until `show` fails. If n is
-// negative, it calls `show` with all events. The argument `since` has the form of [EventQuery.Since].
+// negative, it calls `show` with all events. The argument `since` limits the events, as [EventQuery.Since] does.
 func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show func(Event) error) error {
 	newer, err := bound("since", since, s.now())
 	if err == nil && n != 0 {

@@ -99,8 +99,9 @@ func (b *Budget) Coming() *Part {
 	return &Part{&holding{budget: b, from: b.coming}, true}
 }
 
-// Half is half of the memory for large work, in bytes. Work takes no more than this half, unless it is known to need more. Memory is given out
-// in the order of the requests. So while a request for more than this half waits, all later requests wait too.
+// Half is half of the memory for large work, in bytes. Work takes no more than this half, unless it is known to need more. Each
+// pool gives out its memory in the order of the requests. So while a request for more than this half waits in a pool, all later requests in
+// the same pool wait too. Requests for small parts use another pool.
 func (b *Budget) Half() int64 { return b.Share(2) }
 
 // Share is the number of bytes that each of n users gets if they share the memory for large work equally.
