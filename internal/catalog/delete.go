@@ -28,8 +28,9 @@ const deleteTime = 100 * time.Second
 type Deleted struct {
 	Records int  `json:"deleted"`
 	More    bool `json:"more,omitzero"` // records may remain; repeat the call to delete them
-	// Repeated is true if another try of the same request may also have deleted records: an earlier try that was
-	// interrupted, or a later try that ended before this one. If Repeated is true, Records counts only this try's deletions.
+	// Repeated is true if another try of the same request may also have deleted records: an earlier try that did
+	// not complete the deletion, or a later try that ended before this one. If Repeated is true, Records counts only this try's
+	// deletions.
 	Repeated bool `json:"repeated,omitzero"`
 
 	// The fields below count the records that were found but are not counted in Records.

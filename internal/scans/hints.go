@@ -25,8 +25,8 @@ import (
 // hints.
 func (o *RunnableScan) HintsName() string {
 	r := o.Request
-	// If a scan filters rows, lists keys or verifies, its pages do not show all rows. A scan of an export needs no stored hints,
-	// because the export's files show where the rows are.
+	// If a scan filters rows or lists keys, its pages do not show all rows. If a scan verifies, its pages mix the rows of the
+	// source and the destination. A scan of an export needs no stored hints, because the export's files show where the rows are.
 	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil {
 		return ""
 	}

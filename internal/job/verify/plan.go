@@ -178,8 +178,8 @@ func (p *Plan) finish() error {
 	return errors.Join(p.writes.flush(p.file), p.remove.flush(p.file))
 }
 
-// Split divides the differing rows into units. Without a filter, all differing rows are one unit. With a filter, each unit has rows
-// of only one partition, because Do searches for the unit's rows in only one partition.
+// Split divides the differing rows into units. Without a plan, there are no units. Without a filter, all differing rows are one
+// unit. With a filter, each unit has rows of only one partition, because Do searches for the unit's rows in only one partition.
 func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 	if c.plan == nil {
 		return nil

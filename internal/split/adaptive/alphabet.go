@@ -83,8 +83,9 @@ func (a alphabet) afterPage(keys []string) alphabet {
 	return learned
 }
 
-// branches returns a weight for each character by which keys differ after the common prefix of all keys. Positions at
-// which few keys differ are ignored.
+// branches returns weights of characters. In the first key, the characters after the common prefix of all keys count. In
+// each later key, the characters after the prefix that this key shares with the previous key count. Positions at which few
+// characters count are ignored.
 func branches(keys []string) map[rune]float64 {
 	const (
 		depth = 12 // the number of positions examined after the common prefix

@@ -36,8 +36,8 @@ func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 // divide changes st from the state of a whole strand to the state of the strand's first piece. Each cut costs a credit of 1. Each piece gets an equal
 // part of the remaining credit. Pieces that do not lie between hints get credit for at least one cut. The number of expected pages becomes the
 // geometric mean of the old and the new estimate. Each piece expects an equal part of these pages. After a cut in a level without known siblings (see
-// [trail]), the new piece is often empty, but the other pieces do not learn this. So after each such cut, all pieces expect fewer pages in levels
-// without known siblings.
+// [trail]), the new piece is often empty, but the other pieces do not learn this. So if the first cut is in such a level, all pieces expect fewer
+// pages in levels without known siblings.
 func (st *strand) divide(g *gauge, cuts []string) {
 	n := float64(len(cuts))
 	st.First = false
@@ -59,7 +59,7 @@ func (st *strand) divide(g *gauge, cuts []string) {
 // leastCredit returns the number of cuts that a piece may make without earned credit: one cut, or up to five cuts if the piece is expected to be
 // long. A long piece may make several cuts, because it delays the whole scan, and has seldom earned enough credit for them. If the piece lies in
 // one partition and fewer than twelve pages are expected, the result is 1. If Tries in the piece's [trail] is not 0, the result is also 1. Tries
-// counts cuts in levels without known siblings, and such cuts often make empty pieces.
+// counts divisions whose first cut was in a level without known siblings, and such cuts often make empty pieces.
 func (st strand) leastCredit() float64 {
 	const most, long, longPartition = 5, 4.0, 12.0 // most is a number of cuts; long and longPartition are numbers of pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {

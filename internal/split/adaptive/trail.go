@@ -13,8 +13,8 @@ type trail struct {
 	// Fresh, all siblings that sort before Here have been read.
 	Fresh  int     `json:"fresh,omitempty"`
 	Levels []level `json:"levels,omitempty"` // levels in which siblings were read, and the level of depth Fresh, sorted by depth
-	// In a strand, Tries counts the cuts in levels whose siblings were unknown at the time of the cut. In a [Piece], Tries
-	// counts the thieves (see [Theft]) that found no rows. If a page contains siblings of a level whose siblings were unknown
+	// In a strand, Tries counts the divisions whose first cut was in a level whose siblings were unknown at that time. In a
+	// [Piece], Tries counts the thieves (see [Theft]) that found no rows. If a page contains siblings of a level whose siblings were unknown
 	// before, the page lowers Tries by 1.
 	Tries int `json:"tries,omitempty"`
 }

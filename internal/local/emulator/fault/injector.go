@@ -16,7 +16,7 @@ type Request struct {
 	Queue     string
 	Partition string // the only partition that the request affects; "" for a queue, or if Confined is false
 	Confined  bool   // the request affects only one partition or one queue
-	Entities  int    // the number of entities or messages that the request names; 0 for a query
+	Entities  int    // the number of entities in a batch; 0 for a query, and 1 for any other request
 	Identity  string // identifies the request; its retries have the same Identity
 }
 
