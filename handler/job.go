@@ -108,7 +108,8 @@ func figuresOf(r job.Result) figures {
 }
 
 // The verbs in the summaries of `tablesweep delete` and `tablesweep enqueue`. After a crash and a resume, the counts in these summaries may be too low.
-// If a row was deleted but not yet counted, it is never counted. If a message was sent but not yet counted, it is sent twice and counted once.
+// If a row was deleted, and the checkpoint has lost the line about the row's page, the row is never counted. If a message was sent but not yet
+// counted, it is sent twice and counted once.
 const (
 	deleted  = "deleted"
 	enqueued = "enqueued"

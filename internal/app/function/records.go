@@ -69,7 +69,7 @@ func elements(body []byte, most int) (texts []jsontext.Value, err error) {
 		if err != nil {
 			return nil, err
 		}
-		end := dec.InputOffset() // the text is cut from `body`, because the decoder reuses the buffer of `value`
+		end := dec.InputOffset() // the text is cut from `body`, because `value` is valid only until the decoder is used again
 		texts = append(texts, body[end-int64(len(value)):end])
 	}
 	if len(texts) == most {

@@ -44,7 +44,7 @@
 //
 // # What is not known
 //
-// A sweep does not show what share of the rows has been read. Workers estimate the remaining rows when they steal, but these estimates are too poor to
+// A sweep does not know what share of the rows has been read. Workers estimate the remaining rows when they steal, but these estimates are too poor to
 // be shown. docs/measurements.md describes the error of the best known estimate.
 //
 // The package does not depend on the action, with one exception: for a [Comparison] of two tables, it counts the differences and keeps the first ones

@@ -382,8 +382,9 @@ func (sd *Scheduler) Backups(ctx context.Context, name string, top int, cursor s
 // unquoted lists the characters that are safe in a shell without quotes.
 const unquoted = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz:/._-"
 
-// restore returns the command that restores a backup. The command overwrites rows, so nobody should run it
-// unchanged. Therefore its placeholders WHERE and NEW_TABLE are not valid names.
+// restore returns the command that restores a backup. The command may overwrite rows, so nobody should run it
+// unchanged. Therefore its placeholder NEW_TABLE is not a valid table name, and its placeholder WHERE is unlikely to
+// be the name of a setting.
 func (b Backup) restore() string {
 	from := "blob:" + b.Place.Container + "/" + b.Place.Prefix
 	if strings.ContainsFunc(from, func(r rune) bool { return !strings.ContainsRune(unquoted, r) }) {
