@@ -149,8 +149,8 @@ func (p *pairFlags) kinds() (from, to place.Kind, err error) {
 	return from, to, err
 }
 
-// namesBoth returns an error if only the source's connection is given, because the destination's account would be unclear. `table` is true if the destination is
-// one or more tables.
+// namesBoth returns an error if the destination's account is unclear: only the source's connection is given, and the destination is a table, or is in a
+// container of blobs and has no URL. `table` is true if the destination is one or more tables.
 func (p *pairFlags) namesBoth(table bool) error {
 	inAccount := table || place.InBlobs(p.to.path) && !place.IsURL(p.to.path)
 	if !inAccount || !p.fromConnection.given() || p.toConnection.orElse(&p.connection).given() {

@@ -193,7 +193,7 @@ func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(cl.Clock())} // notes before this key are not due yet
 	return cl.Log.All(ctx, due, func(p storage.Page) error {
 		rows := slices.DeleteFunc(p.Entities(), func(row storage.Entity) bool {
-			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // by the service's clock, the note is not due: our clock or the writer's clock is wrong
+			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // by the service's clock, the note is not due: settle has changed the note, or our clock or the writer's clock is wrong
 		})
 		var g task.Group
 		g.SetLimit(store.Parallel)
@@ -212,7 +212,7 @@ func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 				return err
 			}
 			for _, row := range some {
-				if err != nil { // the transaction for all these rows failed: a head has changed, or two rows concern the same head
+				if err != nil { // these notes were not all cleared in one transaction, for example because a head has changed, or because two notes concern the same head
 					one(row)
 				}
 			}

@@ -281,8 +281,9 @@ func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 }
 
 // expectRows tells the meter how many rows the job has. If the source is not a table, the number is `known`, which is 0 if the source reports no
-// number. If the job has a list of rows, the number is the list's length. Otherwise, a count runs beside the job until ctx ends. But if the job has a
-// limit on requests or rows per second, no count runs, because the count would not obey this limit.
+// number. If the job has a list of rows, the number is the list's length. But if the job also has a filter, expectRows tells the meter no number. If the
+// source is a table and the job has no list, a count runs beside the job until ctx ends. But if the job has a limit on requests or rows per second, no
+// count runs, because the count would not obey this limit.
 func (j *Job) expectRows(ctx context.Context, known int64, removes bool) error {
 	o := j.options
 	switch {

@@ -184,7 +184,8 @@ func (r *run) loop(ctx context.Context) error {
 	return r.err
 }
 
-// interruptError returns the error of an interrupted sweep. If requests got no answer, the error contains their number.
+// interruptError returns the error of an interrupted sweep. If units failed after the interrupt, and the outcome of their requests is unknown, the error
+// contains the number of these units.
 func (r *run) interruptError() error {
 	if r.broken == 0 {
 		return task.ErrInterrupted

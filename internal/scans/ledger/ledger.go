@@ -74,8 +74,8 @@
 // makes 200 to 300 commits per second. If partitions have ten rows, this rate is just enough for a copy to reach the
 // limit of the destination's account, which is 20,000 transactions per second. Each step of such a copy writes 100
 // partitions, with one transaction each, so 200 steps make 20,000 transactions. A count writes no rows, so its steps
-// are short. With one query per step, a count would need more commits per second than a scan can make. So each step of
-// a count makes four queries.
+// are short. With one query per step, a count would need more commits per second than a scan can make. So by
+// default, each step of a count makes up to four queries.
 //
 // Requests, messages, notes and hints are opaque to the package.
 package ledger

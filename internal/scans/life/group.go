@@ -197,8 +197,8 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 	return l.advanceGroup(ctx, group, n)
 }
 
-// endGroup ends a group whose members have all ended. It fails the group if a member has failed. Otherwise, it completes
-// the group's work before it ends the group.
+// endGroup ends a group whose members have all ended. It fails the group if a member has failed, if all members are left
+// out, or if the group's list has lost rows. Otherwise, it completes the group's work before it ends the group.
 func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan) error {
 	s, err := l.ledger.Scan(ctx, id)
 	if err != nil {

@@ -99,7 +99,8 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 
 // continueFromLast compares the stored observation with the latest one. If both observations show that a suspect step is
 // lost, continueFromLast resends the step's message. It returns the suspects that are not lost. If the stored observation
-// is at least ObservationPause old, continueFromLast replaces it by the latest observation.
+// is at least ObservationPause old, continueFromLast replaces it by the latest observation. If every suspect is younger
+// than ObservationPause, continueFromLast only returns the suspects.
 func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, latest observation) ([]suspect, error) {
 	keep := latest.toStore(suspects)
 	if len(keep.Steps) == 0 {

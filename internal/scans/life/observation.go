@@ -72,7 +72,7 @@ func observationOf(k ledger.Observation, again []suspect) observation {
 		at, was := k.Steps[s.seen.ID]
 		if later := s.seen.At.Add(s.seen.Age).Sub(k.At); was && ObservationPause <= later && later <= observationKept {
 			l.steps[s.seen.ID] = ledger.Pending{ID: s.seen.ID, At: at, Age: k.At.Sub(at)}
-			l.fronts[s.Function()] = front{all: true} // no message of the step was visible, so the queue counts as empty
+			l.fronts[s.Function()] = front{all: true} // k contains only steps that may be lost, so the queue counts as empty
 		}
 	}
 	return l

@@ -22,7 +22,7 @@ import (
 const (
 	// listPages is the maximum number of pages that a filtered list reads.
 	listPages = 5
-	// listScans is the maximum number of open scans that a list reads concurrently.
+	// listScans is the maximum number of scans that a list reads concurrently.
 	listScans = 8
 	// maxOpen is the maximum number of open scans that a filtered list reads in total.
 	maxOpen = 100

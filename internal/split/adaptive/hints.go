@@ -16,7 +16,8 @@ type group struct {
 	Due   float64 `json:"due"` // pages in these pieces, according to the hints
 }
 
-// hintStep returns the step that reads pieces[piece]. This step also starts the steps of the pieces in the group g.
+// hintStep returns the step that reads pieces[piece]. This step also starts steps for the pieces in the group g. In a large group, these steps start the
+// steps of the other pieces.
 func hintStep(h *scan.Hints, pieces []key.Range, g group, piece int) scan.Step {
 	st := strand{Left: scan.HintPages, Hinted: true, Due: h.Due(piece), Share: rounded(h.Share)}
 	if g.First < g.End {

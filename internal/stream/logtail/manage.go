@@ -141,7 +141,7 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 	if err != nil { // a repetition will return the number of events that the repetition itself deletes
 		zerolog.Ctx(ctx).Warn().Err(err).Str("stream", stream).Msg("the answer to a deletion was not stored; if the request is repeated, its answer will not count the events that are already deleted")
 	}
-	done.Repeated = done.Repeated || err == nil && !kept // if kept is false, a repetition was faster and has recorded its own answer
+	done.Repeated = done.Repeated || err == nil && !kept // if kept is false, another try has recorded its own answer, or the claim was deleted
 	return done, nil
 }
 
