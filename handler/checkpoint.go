@@ -96,7 +96,7 @@ func (r *call) givenFlags() (all []job.Option) {
 }
 
 // runJob runs a job with its checkpoint. After success, it calls the function `show` with the result, and then removes the
-// checkpoint.
+// checkpoint. But if the call is for one of many tables, the checkpoint stays until the table's result is recorded.
 func (r *call) runJob(j *job.Job, show func(job.Result) error) (done job.Result, err error) {
 	record, err := r.point.Begin(r.givenFlags(), j.Facts)
 	if err != nil {
@@ -112,7 +112,8 @@ func (r *call) runJob(j *job.Job, show func(job.Result) error) (done job.Result,
 	return done, err
 }
 
-// finish prints the result of a finished command, and then removes the checkpoint.
+// finish prints the result of a finished command, and then removes the checkpoint. For one of many tables, finish only marks the
+// checkpoint as ended.
 func (r *call) finish(result func() error) error {
 	file := r.point.File
 	switch err := result(); {

@@ -53,7 +53,7 @@ func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	return e, nil
 }
 
-// refused lets explain rewrite err if err is an error of the engine. Otherwise, it puts the prefix before err.
+// refused lets explain rewrite err if err is a [problem.Error], or if the state table is missing. Otherwise, it puts the prefix before err.
 func (f *appFlags) refused(prefix string, err error) error {
 	if errors.As(err, new(*problem.Error)) || storage.HasCode(err, "TableNotFound") {
 		return f.explain(err)

@@ -192,8 +192,8 @@ func (ct *committer) finishLater(ctx context.Context, e applied) {
 	t.carried = append(t.carried, e)
 }
 
-// doLater calls the function `do` in the background, to finish log entries. If maxBackground calls are already under way, or if
-// the process dies before the call has ended, Maintain finishes the entries later.
+// doLater calls the function `do` in the background, to finish log entries. If maxBackground calls are already under way, if the
+// call fails, or if the process dies before the call has ended, Maintain finishes the entries later.
 func (ct *committer) doLater(ctx context.Context, do func(context.Context) error) {
 	left := func(err error) {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", ct.Name).Msg("a log entry is not completed yet; the function Maintain will complete the entry")

@@ -227,8 +227,8 @@ func (p *Checkpoint) Begin(options []Option, facts Facts) (r Record, err error) 
 	return r, nil
 }
 
-// ResumeOptions returns the options that a user must give to resume from the checkpoint: --resume, and the options whose values a resumed command does
-// not take from the checkpoint.
+// ResumeOptions returns the options that a user must give to resume from the checkpoint: --resume, and the options that [jobrecord.Record.Required]
+// names.
 func (p *Checkpoint) ResumeOptions(options []Option) string {
 	text := " --resume " + cmp.Or(p.Resume, p.New)
 	required := p.Record.Required(recordForms(options, ""))

@@ -161,8 +161,8 @@ func newf(kind Kind, field, format string, args ...any) *Error {
 	return &Error{Kind: kind, Field: field, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Because stores the argument `cause` in the error, and returns the error. Callers see the cause if the status is below 500. Otherwise
-// only the log shows the cause.
+// Because stores the argument `cause` in the error, and returns the error. Callers see the cause if the status is below 500, or if the
+// kind is [NotReady] and the cause is a refusal or a temporary error of the storage. Otherwise only the log shows the cause.
 func (e *Error) Because(cause error) *Error {
 	e.Err = cause
 	return e

@@ -133,8 +133,8 @@ func ceil(k string) string {
 	return k[:i] + string(r)
 }
 
-// lowByte returns a character's low byte as two hex digits. If [below] returns the same result for two characters, their
-// low bytes differ.
+// lowByte returns a character's low byte as two hex digits. If [below] returns the same result for two escaped
+// characters, their low bytes differ.
 func lowByte(r rune) string { return hex.EncodeToString([]byte{byte(r)}) }
 
 func checkText(field, value string) error {

@@ -7,10 +7,11 @@
 // The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four times as many requests as
 // queries. So there is no count, and no extra cost, for short work and for work that only reads. If the work writes transactions of 100 rows, the
 // count makes about one request for every seven requests of the work. If the work writes single rows, the count makes about one request for every
-// 500 requests of the work. The count misses rows that a deletion has already removed. So a deletion shows a share only if the count
-// misses at most 5 % of all rows. The share shown is the number of done rows divided by the greatest possible number of all rows, so the true share
-// may be greater, but not smaller. The package computes the time left from the rate in the last quarter of the elapsed time. It shows the time left
-// only if this rate and the rate in the last half of the elapsed time differ by a factor of at most 1.5.
+// 500 requests of the work. The count misses rows that a deletion has already removed. Rows that were removed before the count are added to its
+// result, but it is not known how many rows the count misses because they are removed during the count. So a deletion shows a share only if the lowest
+// and the greatest possible number of all rows differ by at most 5 %. The share shown is the number of done rows divided by the greatest possible number
+// of all rows, so the true share may be greater, but not smaller. The package computes the time left from the rate in the last quarter of the elapsed
+// time. It shows the time left only if this rate and the rate in the last half of the elapsed time differ by a factor of at most 1.5.
 package progress
 
 import (

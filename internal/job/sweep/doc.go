@@ -31,8 +31,8 @@
 //
 // A list of keys may have any order ([Keys]), and uses at most 256 MiB of memory. One query searches for up to 100 keys of a partition, and reads the
 // range from the first to the last of these keys. If the page ends early, the range contains many other rows, and two further queries search for the
-// two halves of the remaining keys. Each query finds or excludes at least one key, so a list of n keys costs at most n queries. For 100 neighbouring
-// rows, one query and one transaction are enough.
+// two halves of the remaining keys. Each query finds or excludes at least one key, unless its page ends early without any row. Without such pages, a
+// list of n keys costs at most n queries. For 100 neighbouring rows, one query and one transaction are enough.
 // The checkpoint contains the keys that were searched for, and a digest of the list. The list may be moved, but must not change.
 //
 // # Busy tables

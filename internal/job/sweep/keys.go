@@ -88,8 +88,8 @@ func rowsIn(rows []string, in key.Range) []string {
 }
 
 // searchRest returns the steps that search for the keys beyond a page, and how many of the step's keys need no further query. If the page ended
-// early, many other rows lie between the keys. So two steps each search for one half of the remaining keys. Each query finds or excludes a key, so
-// there is at most one query per key.
+// early, many other rows lie between the keys. So two steps each search for one half of the remaining keys. Each query finds or excludes a key, unless
+// its page ends early without any row. Without such pages, there is at most one query per key.
 func (s *step) searchRest(p scan.Page) (children []scan.Step, answered int) {
 	if p.Next == nil {
 		return nil, len(s.Wanted)

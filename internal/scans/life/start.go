@@ -74,7 +74,8 @@ func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) 
 	return l.start(ctx, r, ledger.ScanID(made.Answer))
 }
 
-// start launches a scan. If the scan is an export, start afterwards removes the start request made by exports.claim.
+// start launches a scan. If the scan is an export, start afterwards removes the start request made by exports.claim. But
+// after an error that may be temporary, the start request stays, and another process can start the scan.
 func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (ledger.ScanID, error) {
 	id, err := l.launch(ctx, r, id, l.checker.mayOverwrite)
 	if id != "" && r.Exports() && (err == nil || problem.FateOf(err) != problem.Retry) {

@@ -162,7 +162,7 @@ func (s *Streams) deleteEvents(ctx context.Context, stream, escaped string, limi
 			return removed, fmt.Errorf("the stream %q was not deleted completely; %d events were deleted before the error: %w", stream, removed, err)
 		}
 	}
-	notes := oncePartition + escaped // if an append's note stayed, a retry of this append would insert the deleted events again
+	notes := oncePartition + escaped // if an append's note stayed, a retry of this append would insert the deleted events again, with their old ids
 	if _, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: &notes}}, older); err != nil {
 		return removed, fmt.Errorf("the stream %q was not deleted completely; the rows of its idempotency keys remain: %w", stream, err)
 	}
