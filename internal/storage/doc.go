@@ -40,8 +40,8 @@
 // One policy (retry.go) retries requests after 503, 500, time-outs and broken connections. Retries end at the caller's
 // deadline, or when the host has given no good answer for [Options.Patience]. Pauses grow up to 5 seconds, unless the answer has a Retry-After.
 // After an outage, the first good answer wakes all requests that wait for the host. While the host answers other
-// requests, a request ends after 40 failed tries, or after 400 if the host is busy. If a
-// command cannot connect to a host that has never given a good answer, the request fails immediately, because the
-// command's connection may contain a typing error. Every error contains the reason of the last failure, and the name of
-// the connection's setting. If the connection does not come from a setting, the error names the host.
+// requests, a request ends after 40 failed tries, or after 400 if the host is busy. If [Options.Unproven] is set, a
+// request to an unreachable host that has never given a good answer fails immediately, because the connection may
+// contain a typing error. Every error contains the reason of the last failure, and the name of the connection's
+// setting. If the connection does not come from a setting, the error names the host.
 package storage

@@ -14,7 +14,8 @@ import (
 )
 
 // ErrInterrupted is the error of work that ended early because its context was canceled. All tasks that had begun are done. Usually, their
-// requests have ended too. If some of these requests have not ended, the error that wraps ErrInterrupted names them.
+// requests have ended too. If some of these requests have not ended, the error that wraps ErrInterrupted contains their
+// number.
 var ErrInterrupted = errors.New("interrupted")
 
 // Do calls fn and returns its error. A panic becomes an error with the stack.

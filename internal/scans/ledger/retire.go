@@ -41,7 +41,7 @@ func (l *Ledger) Ended(ctx context.Context, previous ScanID) (scans []EndedScan,
 }
 
 // Settle adds an ended scan's final figures to the list of all scans. Call it only when no step of the scan is running.
-// If the scan was retried, Settle adds no figures, but removes the scan from the list of ended scans.
+// If the scan is running again after a retry, Settle adds no figures, but removes the scan from the list of ended scans.
 func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	s, err := l.currentFigures(ctx, old.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && s.State == Running {

@@ -134,8 +134,8 @@ func (h *Hints) divide(pages []PageEnd, rows, pieces, segment int) {
 	}
 }
 
-// Weigh sets Pages from the ends of all pages of a scan, in any order. A page belongs to the piece in which the page ends. A page that ends at a hint
-// belongs to the piece before the hint.
+// Weigh sets Pages from the ends of all pages of a scan, in any order. A page belongs to the piece in which the page ends. If a page ends at a
+// hint that divides a partition, the page belongs to the piece before the hint.
 func (h *Hints) Weigh(ends []PageEnd, segment int) {
 	pieces := h.Pieces(h.Bounds)
 	h.Pages = make([]float64, len(pieces))

@@ -43,7 +43,7 @@ type Injector struct {
 	spec  string
 	seed  uint64
 	rules []rule
-	draws bool // a rule depends on chance, or on how often a request has occurred
+	draws bool // a rule may depend on chance, or on how often a request has occurred
 
 	mu      sync.Mutex // guards the fields below
 	fired   map[string]int
