@@ -163,7 +163,7 @@ type selection struct {
 func (s *selection) options() []option {
 	return []option{
 		{"row-from", perRun, &s.rowFrom, nil, "only records with this sort value or a later one"},
-		{"row-to", perRun, &s.rowTo, nil, "only records whose sort value is at most this value or begins with it"},
+		{"row-to", perRun, &s.rowTo, nil, "only records with this sort value, a smaller one or, for text, one that begins with it"},
 	}
 }
 

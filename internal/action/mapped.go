@@ -115,7 +115,11 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			return r, ctx.Err()
 		}
 		for _, one := range became {
-			if other, taken := from[one.Key]; taken && keyed && err == nil {
+			switch other, taken := from[one.Key]; {
+			case !taken || !keyed || err != nil:
+			case other == i:
+				err = fmt.Errorf("the map gives PartitionKey %.300q RowKey %.300q to two of the rows that it makes from this row", one.Key.Partition, one.Key.Row)
+			default:
 				err = fmt.Errorf("the map gives PartitionKey %.300q RowKey %.300q to this row and to another row of the same page: PartitionKey %q RowKey %q", one.Key.Partition, one.Key.Row, rows[other].Key.Partition, rows[other].Key.Row)
 			}
 			if err == nil {

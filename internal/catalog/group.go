@@ -207,6 +207,6 @@ func (ct *committer) doLater(ctx context.Context, do func(context.Context) error
 		return nil
 	})
 	if !started {
-		left(fmt.Errorf("%d writes are already being completed in the background, which is the maximum", maxBackground))
+		left(fmt.Errorf("%d tasks are already completing writes in the background, which is the maximum", maxBackground))
 	}
 }

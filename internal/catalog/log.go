@@ -260,7 +260,7 @@ func unstorable(cause error) error {
 	if storage.HasCode(cause, "EntityTooLarge", "PropertyValueTooLarge", "TooManyProperties", "RequestBodyTooLarge") {
 		return problem.TooLargef("", "the record is too large for a row; shorten the record").Because(cause)
 	}
-	return problem.Invalidf("", "the storage refuses the record; correct the fields named in the storage's error").Because(cause)
+	return problem.Invalidf("", "the storage refuses the record; correct the record as the storage's error says").Because(cause)
 }
 
 // hopeless reports whether a write or an entry would fail with the same error if it were tried again. A [problem.Error] is

@@ -69,7 +69,7 @@ func BadCheckpoint(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return Hint(refusal, "a finished command removes its checkpoint; check the name, or start a new command")
 	case errors.Is(err, journal.ErrDamaged):
-		return Hint(refusal, "restore a copy of the file, or start over with a new --checkpoint; starting over is safe, but enqueue would repeat the messages that it has already sent")
+		return Hint(refusal, "restore a copy of the file, or start over: with a new --checkpoint or, for an export, in another place. If enqueue starts over, it repeats the messages that it has already sent")
 	}
 	return refusal
 }

@@ -33,7 +33,7 @@ const DefaultStateTable = "tablesweep"
 
 // Settings lists every setting that the handler reads.
 var Settings = []Setting{
-	{storage.HostConnection, "", "The app's own storage: a connection string. To use an identity instead, set several settings, each with the name `AzureWebJobsStorage` plus one of these endings. For the account: `__accountName`, or one or more of `__tableServiceUri`, `__queueServiceUri`, `__blobServiceUri` and `__serviceUri`. For a managed identity: `__credential` with the value `managedidentity`, and `__clientId` or `__managedIdentityResourceId`. For an identity in development: `__tenantId`, `__clientId` and `__clientSecret`"},
+	{storage.HostConnection, "", "The app's own storage: a connection string. To use an identity instead, set one or more settings, each with the name `AzureWebJobsStorage` plus one of these endings. For the account: `__accountName`, or one or more of `__tableServiceUri`, `__queueServiceUri`, `__blobServiceUri` and `__serviceUri`. For a user-assigned managed identity: `__credential` with the value `managedidentity`, and `__clientId` or `__managedIdentityResourceId`. For an identity in development: `__tenantId`, `__clientId` and `__clientSecret`"},
 	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "The names of settings, separated by commas. Scans may use only the connections in these settings"},
 	{"TABLESWEEP_STATE_TABLE", DefaultStateTable, "The table that records the scans and their steps"},
 	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days a scan is kept after its end. The minimum is 8 days. A failed or canceled scan can be retried while it is kept"},

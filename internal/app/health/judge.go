@@ -109,7 +109,7 @@ func judgeMaintained(m ledger.Maintained) []Check {
 	}
 	poison := Check{"poison queues", OK, "empty"}
 	if m.Poison > 0 {
-		poison = Check{"poison queues", Warning, fmt.Sprintf("the app cannot handle %s; read the queues whose names end in -poison, then delete their messages", problem.Plural(m.Poison, "message"))}
+		poison = Check{"poison queues", Warning, fmt.Sprintf("the app has not handled %s; read the queues whose names end in -poison, then delete their messages", problem.Plural(m.Poison, "message"))}
 	}
 	return []Check{run, poison}
 }
