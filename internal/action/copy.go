@@ -28,7 +28,7 @@ const (
 // Modes lists all modes.
 var Modes = []Mode{Replace, Merge, Skip, Fail}
 
-// After maxErrors answers with status 500, a write is not tried again, because its row or its transaction probably causes these answers.
+// maxErrors is the number of answers with status 500 after which a write is not tried again, because its row or its transaction probably causes them.
 const maxErrors = 10
 
 // How often and when a write is repeated after a conflict. If another program writes a row at the same time, the service answers 409 even to an upsert.

@@ -158,8 +158,8 @@ type unanswered struct{ error }
 func (e *unanswered) Unwrap() error { return e.error }
 
 // finishOps returns the operations that move the entry to the changes. If the entry has deletions, the operations also insert a
-// note that lists the entry's tombstones. If a request for the entry's index rows was repeated, the operations also mark the
-// heads as not Sure, because the service may still carry out an earlier copy of the request. If
+// note that lists the entry's tombstones. If a request that writes the entry's index rows was repeated, the operations also mark
+// the heads as not Sure, because the service may still carry out the request's first copy. If
 // applyPending has applied the entry, the operations do not mark the heads, because newestWrites has already marked them.
 func (ct *committer) finishOps(e applied) []storage.Op {
 	ops := []storage.Op{deletion(e.Entry)}

@@ -41,7 +41,8 @@ const (
 	// awayTime is how long a call waits for unavailable storage or an unprepared app.
 	awayTime   = 25 * time.Second
 	retryAfter = "10" // seconds, if the storage is unavailable
-	// bodyTime is the maximum time in which a body may arrive. answerTime is the time for writing the answer, after the time for handling the request.
+	// bodyTime is the maximum time in which a body may arrive. answerTime is added to the maximum time for
+	// handling a request, and allows for writing the answer.
 	bodyTime   = 150 * time.Second
 	answerTime = 20 * time.Second
 	// An answer may be ready before the request's body has arrived. In this case, the answer waits until the whole body or

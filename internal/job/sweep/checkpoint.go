@@ -26,7 +26,7 @@ import (
 // line is on the disk before the page's rows are processed. The snapshot is renewed when the file has grown much. The file contains keys of rows,
 // but no other secrets.
 //
-// In a sweep of listed keys, the snapshot's header contains the last key taken from the list ("listed", "after").
+// In a sweep of listed keys, the snapshot's header has the member "listed", and in "after" the last key taken from the list.
 type Checkpoint struct {
 	file     *journal.File // nil for a checkpoint that records nothing
 	listed   bool          // the sweep reads listed keys instead of a range

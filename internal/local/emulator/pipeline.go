@@ -41,7 +41,7 @@ type service interface {
 
 type call struct {
 	*http.Request
-	Method string // the request's method, or the method that the request tunnels; see method
+	Method string // the request's method, or the method that the request tunnels; see the function `method`
 	query  url.Values
 	body   []byte
 	path   string // the URL's path, decoded, without "/ACCOUNT" at the beginning

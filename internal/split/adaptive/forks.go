@@ -68,8 +68,9 @@ func (f forks) afterPage(keys []string) forks {
 	return f
 }
 
-// count counts the positions at which sorted keys fork, and the positions at which they do not fork. The argument `depth` is the length, in bytes, of
-// the prefix that all keys share. count ignores this prefix, and prefixes that only a few keys share.
+// count counts positions in sorted keys: all positions, and those at which keys with a common prefix continue with different characters. These are
+// called forks. The argument `depth` is the length, in bytes, of the prefix that all keys share. count ignores this
+// prefix, and prefixes that only a few keys share.
 func (f *forks) count(keys []string, depth int) {
 	const many = 16
 	if len(keys) < many {

@@ -7,8 +7,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// group contains the numbers of the pieces that a step must still start. Hints divide a scan into these pieces, but a message has no room
-// for the hints. The checksum ensures that every step uses the same hints.
+// group is a range of pieces that a step must still start. Hints divide a scan into numbered pieces, but a message has no room for the
+// hints. The checksum ensures that every step uses the same hints.
 type group struct {
 	First int     `json:"first"`
 	End   int     `json:"end"`
