@@ -245,7 +245,7 @@ func (o *syncOptions) checkEqual(plan job.SyncPlan, done job.SyncResult) error {
 	case done.Extra > 0 && !o.deleteExtra:
 		return job.Hint(job.ErrDifferent, "--delete-extra deletes the rows that only the destination has")
 	case o.program != "" && o.Filter != "":
-		return job.Hint(job.ErrDifferent, "if --filter compares a property that the map changes, leave this property out of --filter: in the source, --filter sees the old value; in the destination, it sees the new value. Otherwise, another program may be writing to the source or the destination")
+		return job.Hint(job.ErrDifferent, "--filter may compare a property that the map changes. In the source, --filter sees the old value; in the destination, it sees the new value. If so, leave this property out of --filter. If not, another program may be writing to the source or the destination")
 	case plan.Leave > 0 && o.Filter != "":
 		return job.Hint(job.ErrDifferent, "sync leaves out the source's rows that do not match --filter, so the destination's rows with the same keys count as extra; run sync without --filter")
 	}

@@ -233,7 +233,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	}
 	as.Note = noteOf(why, out) + noteOf("the source no longer has these tables", gone)
 	if lost := m.All - m.Ended() - m.Running; lost > 0 { // each member is listed before it ends, so the list has lost rows
-		as.State, as.Error = ledger.Failed, fmt.Sprintf("%sthe rows of %s in the group's list; somebody has deleted these rows. Start a new scan", ledger.RowsLost, problem.Plural(lost, "table"))
+		as.State, as.Error = ledger.Failed, fmt.Sprintf("%s%s of the group's list of tables; somebody has deleted them. Start a new scan", ledger.RowsLost, problem.Plural(lost, "row"))
 	} else if bad := m.All - m.Succeeded - m.LeftOut; bad > 0 {
 		as.State, as.Error = ledger.Failed, scans.Shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))
 	} else if len(names) == 0 {
