@@ -91,7 +91,7 @@ func TestDeletionOfManyIsFast(t *testing.T) {
 	}
 }
 
-var summaryForm = regexp.MustCompile(`^of (\d+) records? found, (\d+) were deleted(?:, the deletion of (\d+) is committed and will be completed)?(?:, the deletion of (\d+) may be committed)?(?:, the deletion of (\d+) was not started)?; repeat the call to continue$`)
+var summaryForm = regexp.MustCompile(`^of (\d+) records found, (\d+) were deleted(?:, the deletion of (\d+) is committed and will be completed)?(?:, the deletion of (\d+) may be committed)?(?:, the deletion of (\d+) was not started)?; repeat the call to continue$`)
 
 // TestDeletionSummary lets a process die during a deletion of many records. The summary must contain the right numbers of
 // deleted, committed, perhaps committed, and not started records. The same call then deletes the other records.
